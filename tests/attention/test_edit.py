@@ -123,7 +123,7 @@ def test_the_weights_of_a_head_that_is_off_are_as_it_computed_them() -> None:
     assert not torch.equal(seen["encoder.1.self"].weights(), before["encoder.1.self"].weights())
 
 
-@pytest.mark.parametrize("position", ["sinusoidal", "rotary", "alibi"])
+@pytest.mark.parametrize("position", ["sinusoidal", "rotary", "alibi", "relative"])
 @pytest.mark.parametrize("beam", [1, 4])
 @pytest.mark.parametrize(
     "links",

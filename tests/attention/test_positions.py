@@ -6,13 +6,24 @@ import math
 
 import pytest
 import torch
-from transformers import LlamaConfig
+from transformers import LlamaConfig, T5Config
 from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.gptj import modeling_gptj
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
+from transformers.models.t5.modeling_t5 import T5Attention
 
-from saccade import attend, causal
-from saccade.attention import ALiBi, Learned, LinearPositions, PositionTable, Rotary, Sinusoidal
+from saccade import attend, causal, watch
+from saccade.attention import (
+    ALiBi,
+    Learned,
+    LinearPositions,
+    MultiHead,
+    PositionTable,
+    RelativePositions,
+    Rotary,
+    RotaryScaling,
+    Sinusoidal,
+)
 from saccade.errors import OptionError, PositionError, ShapeError
 
 
@@ -147,7 +158,54 @@ def test_alibi_is_blooms(heads: int) -> None:
     )
 
 
+def test_relative_positions_by_hand() -> None:
+    """Of 8 ranges for one direction, 0 to 3 are single distances; 4 to 7 end at 4·(16/4)^(1/4), ... = 5.7, 8, 11.3."""
+    relative = RelativePositions(1, buckets=8, max_distance=16, causal=True)
+    relative.weight.data = torch.arange(8.0).view(8, 1)
+    zero, row = torch.zeros(1, dtype=torch.long), torch.tensor(20)
+    column = torch.tensor([25, 20, 19, 17, 16, 15, 14, 12, 9, 8, 4, 0])
+    found = relative.rule()(zero, zero, row, column)
+    assert found.tolist() == [0, 0, 1, 3, 4, 4, 5, 6, 6, 7, 7, 7]
+    both = RelativePositions(1, buckets=8, max_distance=16)
+    both.weight.data = torch.arange(8.0).view(8, 1)
+    around = torch.tensor([20, 19, 21, 17, 23, 0, 40])
+    assert both.rule()(zero, zero, row, around).tolist() == [0, 1, 5, 2, 6, 3, 7]
+
+
+@pytest.mark.parametrize("causal_only", [False, True])
+def test_relative_positions_are_t5s(causal_only: bool) -> None:
+    config = T5Config(d_model=6, d_kv=3, num_heads=2, relative_attention_num_buckets=10, is_decoder=causal_only)
+    theirs = T5Attention(config, has_relative_attention_bias=True, layer_idx=0)
+    ours = RelativePositions(2, buckets=10, causal=causal_only)
+    ours.weight.data = theirs.relative_attention_bias.weight.data
+    index = torch.meshgrid(torch.zeros(1).long(), torch.arange(2), torch.arange(300), torch.arange(300), indexing="ij")
+    with torch.no_grad():
+        torch.testing.assert_close(ours.rule()(*index), theirs.compute_bias(300, 300), rtol=0, atol=0)
+
+
+def test_a_trace_keeps_the_relative_positions_that_were_watched() -> None:
+    layer = MultiHead(6, 2, relative=RelativePositions(2, buckets=4, max_distance=5))
+    with watch(layer) as seen:
+        layer(torch.randn(1, 7, 6))
+    trace = seen["attention"]
+    before = trace.weights()
+    layer.relative.weight.data += torch.randn(4, 2)
+    assert torch.equal(trace.weights(), before)
+
+
+def test_rotary_rates_are_divided_in_bands() -> None:
+    """Rates of 8, 3 and 1/2 turns in the trained length: above the bands, halfway between 2 and 4, and below."""
+    rate = torch.tensor([8.0, 3.0, 0.5]) * 2 * math.pi / 100
+    found = RotaryScaling(4.0, (2.0, 4.0), 100).apply(rate)
+    torch.testing.assert_close(found / rate, torch.tensor([1.0, 0.625, 0.25]))
+    torch.testing.assert_close(RotaryScaling(4.0).apply(rate), rate / 4)
+
+
 def test_what_positions_refuse() -> None:
+    with pytest.raises(OptionError, match="need at least 4 ranges of distances"):
+        RelativePositions(2, buckets=3)
+    with pytest.raises(ShapeError, match="are for 2 heads, but the query has 3"):
+        attend(*torch.randn(3, 1, 3, 5, 4), bias=RelativePositions(2).rule())
     with pytest.raises(OptionError, match="width of at least 1, not 0"):
         Sinusoidal(0)
     with pytest.raises(OptionError, match="combined by add or concatenate, not 'multiply'"):

@@ -22,7 +22,7 @@ def files(*names: str) -> Callable[[Path], None]:
 
 
 FOLDERS: dict[str, Callable[[Path], object]] = {
-    "a CTranslate2 folder": files("config.json", "model.bin", "shared_vocabulary.json"),
+    "a CTranslate2 folder": files("config.json", "model.bin", "vocabulary.json"),
     "a fairseq folder": files("checkpoint_best.pt", "dict.en.txt"),
     "a JoeyNMT folder": files("best.ckpt", "config.yaml"),
     "a folder of PyTorch checkpoints": lambda folder: torch.save({}, folder / "last.pt"),

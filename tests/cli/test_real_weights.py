@@ -78,6 +78,24 @@ def test_an_albert_of_reactions_fills_in_as_its_home_library_does(capsys: Captur
     assert found[0]["probability"] == pytest.approx(float(expected.max()), abs=1e-5)
 
 
+def test_a_folder_of_ctranslate2_translates_as_its_engine_does(capsys: Capture, weights: Path, tmp_path: Path) -> None:
+    ctranslate2 = pytest.importorskip("ctranslate2")
+    folder = weights / "ctranslate2-ar-en"
+    names = ["آ ت ش ي س و ن", "م ح م د", "س ل ي م ا ن", "ف ا ط م ة", "ع ب د ا ل ر ح م ن"]
+    listed = tmp_path / "names.txt"
+    listed.write_text("\n".join(names) + "\n", encoding="utf-8")
+    engine = ctranslate2.Translator(str(folder), compute_type="float32")
+    for beam in ("1", "4"):
+        found = engine.translate_batch([name.split() for name in names], beam_size=int(beam))
+        expected = [" ".join(one.hypotheses[0]) for one in found]
+        assert expected[0] == "a c h i s o n"
+        for chosen in ("torch", "ctranslate2"):
+            said = succeed(capsys, "predict", folder, listed, "--beam", beam, "--engine", chosen)
+            assert said.splitlines() == expected
+    assert "6 encoder layers, 6 decoder layers, width 32, 8 heads" in succeed(capsys, "open", folder)
+    assert "decoder.5.cross" in succeed(capsys, "look", folder, names[0], "--layer", "decoder.5.cross")
+
+
 def test_stories260k_tells_the_story_that_llama2c_tests_with(capsys: Capture, weights: Path) -> None:
     expected = (
         ", there was a little girl named Lily. She loved to play outside in the park. One day, she saw a big, red ball."

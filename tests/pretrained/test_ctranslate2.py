@@ -53,7 +53,7 @@ def test_greedy_translations_are_the_same_token_for_token(translator: Any, name:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("name", [name for name in CONTINUING if name != "mistral"])
+@pytest.mark.parametrize("name", [name for name in CONTINUING if name not in ("mistral", "llama stretched", "llama 3")])
 def test_a_text_gives_the_same_logits(name: str, tmp_path: Path) -> None:
     ours = read_pretrained(save(CONTINUING[name](), tmp_path / "theirs")).network
     entries = [f"t{id}" for id in range(VOCABULARY)]

@@ -18,8 +18,7 @@ from saccade.errors import ExportError, OptionError, UnknownNameError
 from saccade.models import DecoderOnly
 from saccade.pretrained import FAMILIES, pretrained_files, read_pretrained
 from saccade.pretrained.describing import as_pretrained
-from saccade.tasks.base import exporting
-from saccade.tasks.base.exporting import export
+from saccade.tasks.base.exporting import export, huggingface
 from saccade.tasks.base.search import SearchOptions
 from saccade.tasks.language_model.generation import GenerationOptions
 from saccade.tasks.language_model.task import LanguageModel, LanguageModelState
@@ -82,7 +81,7 @@ def test_a_difference_is_found_before_anything_is_written(tmp_path: Path, monkey
         files["config.json"] = json.dumps(fields | {"layer_norm_epsilon": 0.1}).encode()
         return files
 
-    monkeypatch.setattr(exporting, "pretrained_files", spoiled)
+    monkeypatch.setattr(huggingface, "pretrained_files", spoiled)
     with pytest.raises(ExportError, match="different logits from Saccade"):
         export(model, "huggingface", tmp_path / "out", ENGLISH[:2])
     assert not (tmp_path / "out").exists()
@@ -109,7 +108,8 @@ def test_a_network_that_no_family_has_is_refused(
 def test_every_family_describes_the_networks_that_it_has(name: str, tmp_path: Path) -> None:
     """The fields that we write for a network give that network again."""
     first = read_pretrained(save(MODELS[name](), tmp_path / "theirs"))
-    described = as_pretrained(first.network, first.vocabulary, {"pad_token_id": 1} if "roberta" in name else {})
+    more = {"pad_token_id": 1} if "roberta" in name else {"id2label": first.fields.get("id2label")}
+    described = as_pretrained(first.network, first.vocabulary, more, first.preparation)
     folder = tmp_path / "ours"
     folder.mkdir()
     for file, content in pretrained_files(described).items():

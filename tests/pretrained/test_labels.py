@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -49,8 +50,11 @@ def test_a_classifier_is_exported_to_the_class_that_it_came_from(tmp_path: Path)
     assert again.predict("the cat was bad")[0].record() == before.predict("the cat was bad")[0].record()
 
 
-def test_labels_without_names_of_their_own_are_refused(tmp_path: Path) -> None:
+def test_labels_of_the_same_name_are_told_apart_and_missing_ones_refused(tmp_path: Path) -> None:
     model = labelling("Sequence", bert)
     model.config.id2label = {0: "good", 1: "good", 2: "bad"}
-    with pytest.raises(FileError, match="id2label does not give each id from 0 to 2 a label of its own"):
-        read_pretrained(save(model, tmp_path))
+    assert read_pretrained(save(model, tmp_path)).labels == ["good (0)", "good (1)", "bad"]
+    fields = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(fields | {"id2label": {"0": "good", "1": "bad", "3": "mixed"}}))
+    with pytest.raises(FileError, match="id2label does not give each id from 0 to 2 a label"):
+        read_pretrained(tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,21 @@ import torch
 import transformers as hf
 
 VOCABULARY, LENGTH, HIDDEN = 31, 23, 29
+IMAGE_LABELS = ("cat", "crane", "dog", "crane")
+#: Each channel has its own mean, and pictures are resized and then cut, so that nothing can be left out unnoticed.
+PREPARATION = {
+    "image_processor_type": "DeiTImageProcessor",
+    "do_resize": True,
+    "size": {"height": 17, "width": 16},
+    "resample": 3,
+    "do_center_crop": True,
+    "crop_size": {"height": 12, "width": 12},
+    "do_rescale": True,
+    "rescale_factor": 1 / 255,
+    "do_normalize": True,
+    "image_mean": [0.4, 0.5, 0.6],
+    "image_std": [0.2, 0.3, 0.25],
+}
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 
 
@@ -71,6 +87,16 @@ def _rotary(**changed: Any) -> dict[str, Any]:
     return _encoder(**sizes | {"rope_parameters": rope, "bos_token_id": 1, "eos_token_id": 0} | changed)
 
 
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 500.0,
+    "factor": 4.0,
+    "low_freq_factor": 0.5,
+    "high_freq_factor": 2.0,
+    "original_max_position_embeddings": 20,
+}
+
+
 # Their angles are float32, so with larger weights rounding alone exceeds 1e-5.
 ROTARY_STRENGTH = 0.2
 
@@ -117,6 +143,33 @@ def bart(**changed: Any) -> Any:
     return _with_bias(random_weights(hf.BartForConditionalGeneration(hf.BartConfig(**_stacks(**changed)))))
 
 
+def t5(**changed: Any) -> Any:
+    sizes = {"d_model": 14, "d_kv": 3, "d_ff": HIDDEN, "num_layers": 2, "num_decoder_layers": 3, "num_heads": 7}
+    ranges = {"relative_attention_num_buckets": 6, "relative_attention_max_distance": 9}
+    ids = {"pad_token_id": 30, "decoder_start_token_id": 30, "eos_token_id": 0, "attn_implementation": "eager"}
+    config = hf.T5Config(vocab_size=VOCABULARY, **sizes | ranges | ids | changed)
+    model = hf.T5ForConditionalGeneration(config)
+    if not config.scale_decoder_outputs:  # version 1.1, whose output layer is not the embedding
+        model.lm_head.weight = torch.nn.Parameter(torch.zeros(VOCABULARY, 14))
+    return random_weights(model)
+
+
+def _image_config(kind: Any, **changed: Any) -> Any:
+    sizes = {"hidden_size": 15, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": HIDDEN}
+    pixels = {"image_size": 12, "patch_size": 4, "num_channels": 3, "attn_implementation": "eager"}
+    names = {"id2label": dict(enumerate(IMAGE_LABELS)), "label2id": {name: id for id, name in enumerate(IMAGE_LABELS)}}
+    return kind(**sizes | pixels | names | changed)
+
+
+def vit(**changed: Any) -> Any:
+    return random_weights(hf.ViTForImageClassification(_image_config(hf.ViTConfig, **changed)))
+
+
+def deit(teacher: bool = False) -> Any:
+    kind = hf.DeiTForImageClassificationWithTeacher if teacher else hf.DeiTForImageClassification
+    return random_weights(kind(_image_config(hf.DeiTConfig)))
+
+
 def bare(model: Any) -> Any:
     """The same without its output layer."""
     return model.base_model
@@ -134,24 +187,40 @@ CONTINUING: dict[str, Callable[..., Any]] = {
     "gpt2": gpt2,
     "gpt2 untied": lambda: gpt2(tie_word_embeddings=False),
     "llama": llama,
+    "llama stretched": lambda: llama(rope_parameters={"rope_type": "linear", "rope_theta": 500.0, "factor": 3.0}),
+    "llama 3": lambda: llama(rope_parameters=LLAMA3),
     "llama tied": lambda: llama(tie_word_embeddings=True),
     "mistral": mistral,
     "qwen2": qwen2,
     "gpt_neox": gpt_neox,
     "gpt_neox in series": lambda: gpt_neox(use_parallel_residual=False),
 }
-REWRITING: dict[str, Callable[..., Any]] = {"marian": marian, "bart": bart}
+REWRITING: dict[str, Callable[..., Any]] = {
+    "marian": marian,
+    "bart": bart,
+    "t5": t5,
+    "t5 gated, untied": lambda: t5(feed_forward_proj="gated-gelu", tie_word_embeddings=False),
+}
+#: Models that label images.
+IMAGES: dict[str, Callable[..., Any]] = {
+    "vit": vit,
+    "vit without bias": lambda: vit(qkv_bias=False),
+    "deit": deit,
+    "deit with teacher": lambda: deit(teacher=True),
+}
 ENCODING: dict[str, Callable[..., Any]] = {
     "bert bare": lambda: bare(bert()),
     "roberta bare": lambda: bare(roberta()),
     "distilbert bare": lambda: bare(distilbert()),
     "albert bare": lambda: bare(albert()),
 }
-MODELS = {**ENCODING, **FILLING, **CONTINUING, **REWRITING}
+MODELS = {**ENCODING, **FILLING, **CONTINUING, **REWRITING, **IMAGES}
 
 
 def save(model: Any, folder: Path, **options: Any) -> Path:
     model.save_pretrained(folder, **options)
+    if hasattr(model.config, "image_size"):
+        (folder / "preprocessor_config.json").write_text(json.dumps(PREPARATION))
     return folder
 
 

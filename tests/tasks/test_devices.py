@@ -21,7 +21,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     *(
         ("translation transformer", fields)
         for fields in (
-            *({"position": position} for position in ("none", "linear", "learned", "rotary", "alibi")),
+            *({"position": position} for position in ("none", "linear", "learned", "rotary", "alibi", "relative")),
             {"position_width": 4, "tied_output": False},
             {"one_hot": True, "tied_output": False, "width": 60},
             {"token_types": 2, "embedding_norm": True, "output_transform": True, "output_bias": True},

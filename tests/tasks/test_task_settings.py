@@ -60,7 +60,7 @@ def test_changes_of_images_are_those_of_the_recipe() -> None:
 
 def test_a_run_that_begins_from_a_model_of_its_task_has_its_own_context() -> None:
     theirs = LanguageModelState(WORDS, 8, separated=False)
-    ours = theirs.continued({"text": LanguageModelText(context=7)})
+    ours = theirs.continued({"text": LanguageModelText(context=7)}, [])
     assert (ours.context, ours.tokenizer, theirs.context) == (7, WORDS, 8)
 
 

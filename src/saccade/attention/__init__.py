@@ -4,7 +4,16 @@ from saccade.attention.attend import Kernel, attend, weigh
 from saccade.attention.equation import Bias
 from saccade.attention.heads import Cache, GrowingCache, KeyValue, MultiHead, Resize, StaticCache
 from saccade.attention.masks import Mask, causal, dense, padding, rule, window
-from saccade.attention.positions import ALiBi, Learned, LinearPositions, PositionTable, Rotary, Sinusoidal
+from saccade.attention.positions import (
+    ALiBi,
+    Learned,
+    LinearPositions,
+    PositionTable,
+    RelativePositions,
+    Rotary,
+    RotaryScaling,
+    Sinusoidal,
+)
 from saccade.attention.scores import MLP, SCORES, Additive, AgentAware, Bilinear, Cosine, Dot, Equal, ScaledDot, Score
 from saccade.attention.watching.edit import edit, editable
 from saccade.attention.watching.interventions import Edit
@@ -39,9 +48,11 @@ __all__ = [
     "MultiHead",
     "Overview",
     "PositionTable",
+    "RelativePositions",
     "Relu",
     "Resize",
     "Rotary",
+    "RotaryScaling",
     "ScaledDot",
     "Score",
     "Sinusoidal",

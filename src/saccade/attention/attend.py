@@ -79,6 +79,8 @@ def attend(
     leading = query.shape[:-2]
     query, key, value = _four_dimensional(query, key, value)
     call = _make_call(query, key, value, score, weights, mask, bias, first_row)
+    if torch.compiler.is_exporting():  # nothing is watched, edited or dropped then
+        return _exported(call, value).reshape(*leading, -1, value.shape[-1])
     targets = targets_of(owner)
     where = RowRange(range(first_row, first_row + call.shape[2]), call.shape[3], shared)
     if targets:
@@ -158,6 +160,23 @@ def _equation(call: Call, value: Tensor, dropout: float, owner: nn.Module | None
     if statistics:
         call = replace(call, statistic=torch.cat(statistics, dim=-2))
     return call, outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-2)
+
+
+def _exported(call: Call, value: Tensor) -> Tensor:
+    """Compute the equation at once, with sizes that may be symbols: a graph that is exported takes any lengths."""
+    _, heads, num_rows, num_columns = call.shape
+    at = call.indices_of(call.first_row, num_rows, 0, num_columns)
+    key = call.key
+    if key.shape[1] != heads:
+        key, value = (one.repeat_interleave(heads // one.shape[1], dim=1) for one in (key, value))
+    scores = call.score(call.query, key, at.row.flatten(), at.column.flatten())
+    if isinstance(call.bias, Tensor):
+        scores = scores + call.bias
+    elif call.bias is not None:
+        scores = scores + call.bias(*at)
+    if call.mask is not None:
+        scores = torch.where(call.mask(*at), scores, float("-inf"))
+    return normalise(scores, call.weights, call.has_rules)[0] @ value
 
 
 def _blocks(num_rows: int, size: int) -> Iterator[range]:

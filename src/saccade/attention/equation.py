@@ -44,6 +44,10 @@ class Bias:
     def check(self, num_heads: int) -> None:
         """Raise an error if the rule was made for another number of heads."""
 
+    def frozen(self) -> Bias:
+        """Return a copy that later training does not change; the rule itself, if it has nothing that is trained."""
+        return self
+
     def as_score_mod(self) -> Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]:
         """Return the same rule in the form that ``flex_attention`` takes."""
         return lambda score, batch, head, row, column: score + self(batch, head, row, column)
@@ -121,14 +125,17 @@ class Call:
         return not self.mask.is_full(first, last, columns.start, columns.stop)
 
     def indices(self, rows: range, columns: range) -> Indices:
+        return self.indices_of(self.first_row + rows.start, len(rows), columns.start, len(columns))
+
+    def indices_of(self, row: int, num_rows: int, column: int, num_columns: int) -> Indices:
+        """Return the indices of a tile that begins at an absolute row and column."""
         device = self.query.device
         batch, heads, _, _ = self.shape
-        first = self.first_row
         return Indices(
             torch.arange(self.first_batch, self.first_batch + batch, device=device).view(-1, 1, 1, 1),
             torch.arange(self.first_head, self.first_head + heads, device=device).view(1, -1, 1, 1),
-            torch.arange(first + rows.start, first + rows.stop, device=device).view(1, 1, -1, 1),
-            torch.arange(columns.start, columns.stop, device=device).view(1, 1, 1, -1),
+            torch.arange(row, row + num_rows, device=device).view(1, 1, -1, 1),
+            torch.arange(column, column + num_columns, device=device).view(1, 1, 1, -1),
         )
 
     def added(self, rows: range, columns: range, dtype: torch.dtype) -> Float[Tensor, "#B #H #Q #K"] | None:

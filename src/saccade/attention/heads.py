@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from saccade.attention.attend import Kernel, attend, weigh
 from saccade.attention.equation import Bias
 from saccade.attention.masks import Mask
-from saccade.attention.positions import ALiBi, Rotary
+from saccade.attention.positions import ALiBi, RelativePositions, Rotary
 from saccade.attention.scores import Score, resolve_score
 from saccade.attention.watching.interventions import Shared
 from saccade.attention.weights import Weights, resolve_weights
@@ -46,6 +46,10 @@ class Cache(Protocol):
     def length(self) -> int:
         """The number of positions read so far."""
 
+    @property
+    def beside(self) -> list[int] | None:
+        """The position of each key, if rows that share a sequence have keys side by side; otherwise None."""
+
     def append(self, new: KeyValue) -> KeyValue:
         """Add new keys and values, and return all of them."""
 
@@ -61,6 +65,10 @@ class _CacheBase:
     @property
     def length(self) -> int:
         return self.positions[-1] + 1 if self.positions else 0
+
+    @property
+    def beside(self) -> list[int] | None:
+        return self.positions if len(self.positions) != self.length else None
 
 
 class GrowingCache(_CacheBase):
@@ -142,7 +150,7 @@ def _beside(kept: KeyValue, new: KeyValue) -> KeyValue:
 
 def _share(x: Float[Tensor, "R H N D"], sequences: int) -> Float[Tensor, "S H M D"]:
     """Turn the rows of a sequence into its positions; a shape that does not fit is left for ``attend`` to reject."""
-    if len(x) == sequences or not sequences or len(x) % sequences or x.shape[2] != 1:
+    if x.shape[0] == sequences or not sequences or len(x) % sequences or x.shape[2] != 1:
         return x
     return x.view(sequences, -1, *x.shape[1:2], x.shape[3]).transpose(1, 2)
 
@@ -162,6 +170,7 @@ class MultiHead(nn.Module):
         weights: as in ``attend``.
         rotary: rotates queries and keys by their positions.
         alibi: biases the scores by distance.
+        relative: biases the scores by learned numbers for each distance.
         bias: whether the projections add a learned vector.
         output_bias: whether W_O adds a learned vector.
     """
@@ -179,6 +188,7 @@ class MultiHead(nn.Module):
         dropout: float = 0.0,
         rotary: Rotary | None = None,
         alibi: bool = False,
+        relative: RelativePositions | None = None,
         bias: bool = True,
         output_bias: bool | None = None,
         kernel: Kernel = "auto",
@@ -198,6 +208,7 @@ class MultiHead(nn.Module):
         self.dropout = dropout
         self.rotary = rotary
         self.alibi = ALiBi(num_heads) if alibi else None
+        self.relative = relative
         self.kernel: Kernel = kernel
         self._initialise()
 
@@ -239,10 +250,11 @@ class MultiHead(nn.Module):
         if cache is not None:
             kept = cache.append(kept)
         # Hypotheses either keep their keys side by side in the cache or share the keys of one source.
-        beside = cache.positions if cache is not None and len(cache.positions) != cache.length else None
-        shared = Shared(first_row, beside) if beside is not None or len(kept.key) != len(x) else None
+        beside = None if cache is None else cache.beside
+        sequences = kept.key.shape[0]
+        shared = Shared(first_row, beside) if beside is not None or sequences != x.shape[0] else None
         output = attend(
-            _share(query, len(kept.key)),
+            _share(query, sequences),
             kept.key,
             kept.value,
             score=self.score,
@@ -290,23 +302,30 @@ class MultiHead(nn.Module):
     def _split(self, x: Tensor, heads: int) -> Float[Tensor, "B H N D"]:
         return x.view(x.shape[0], x.shape[1], heads, self.head_width).transpose(1, 2)
 
+    def _own_bias(self) -> Bias | None:
+        """Return the rule by which the layer biases its scores, if it has one."""
+        return self.alibi if self.relative is None else self.relative.rule()
+
     def _bias(self, bias: Bias | Tensor | None) -> Bias | Tensor | None:
-        if self.alibi is not None and bias is not None:
-            raise OptionError("This layer already biases its scores with alibi; it accepts no other bias.")
-        return bias if self.alibi is None else self.alibi
+        own = self._own_bias()
+        if own is not None and bias is not None:
+            kind = "alibi" if self.relative is None else "relative positions"
+            raise OptionError(f"This layer already biases its scores with {kind}; it accepts no other bias.")
+        return bias if own is None else own
 
     def _shared_bias(
         self, bias: Bias | Tensor | None, row: int, kept: KeyValue, positions: list[int] | None
     ) -> Float[Tensor, "1 H 1 K"] | None:
-        """Return the ALiBi bias for rows that share a sequence and are all at the same position in it."""
+        """Return the layer's own bias for rows that share a sequence and are all at the same position in it."""
         if bias is not None:
             raise OptionError("Rows that share a sequence accept no bias: they are not successive positions of it.")
-        if self.alibi is None:
+        own = self._own_bias()
+        if own is None:
             return None
         column = torch.arange(kept.key.shape[2]) if positions is None else torch.tensor(positions)
         heads = torch.arange(self.num_heads).view(-1, 1, 1)
-        added: Tensor = self.alibi(column, heads, torch.tensor(row), column).unsqueeze(0)
-        return added.to(kept.key.device)
+        index = [one.to(kept.key.device) for one in (column, heads, torch.tensor(row), column)]
+        return own(*index).unsqueeze(0)
 
     def _checked(self, x: Tensor, layer: nn.Linear) -> Tensor:
         if x.ndim != 3 or x.shape[-1] != layer.in_features:

@@ -90,8 +90,9 @@ class _Padding(Mask):
                 f"it got {lengths.dtype} of shape {tuple(lengths.shape)}."
             )
         self.lengths = lengths.clone()  # the caller may change its own; the values below must stay true
-        self.shortest = int(lengths.min()) if len(lengths) else 0
-        self.longest = int(lengths.max()) if len(lengths) else 0
+        is_known = not torch.compiler.is_exporting() and len(lengths) > 0  # an exported graph takes any lengths
+        self.shortest = int(lengths.min()) if is_known else 0
+        self.longest = int(lengths.max()) if is_known else 0
         if self.shortest < 0:
             raise OptionError(f"padding() takes lengths of at least 0; it got {self.shortest}.")
 
@@ -105,7 +106,7 @@ class _Padding(Mask):
         return stop <= self.shortest
 
     def check(self, batch: int, num_heads: int, first_row: int, num_rows: int, num_columns: int) -> None:
-        if len(self.lengths) != batch:
+        if self.lengths.shape[0] != batch:
             raise ShapeError(f"The padding mask has {len(self.lengths)} lengths, but the batch has {batch} sequences.")
         if self.longest > num_columns:
             raise ShapeError(f"The padding mask has a length of {self.longest}, but there are only {num_columns} keys.")

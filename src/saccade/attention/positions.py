@@ -1,21 +1,22 @@
 """Positions: how a network that does not read in order is told where each word is (lectures 002 and 004).
 
-Tables are added to the input (004) or concatenated with it (002); rotary positions rotate queries and keys; ALiBi
-biases their scores.
+Tables are added to the input (004) or concatenated with it (002); rotary positions rotate queries and keys; ALiBi and
+relative positions bias their scores.
 
-===================  =================================================================  ======================
-``LinearPositions``  ``PE(pos) = (a·pos + b) · u``, u a learned direction               002
-``Sinusoidal``       ``sin(pos / 10000^(2i/D))`` and ``cos`` of the same                Vaswani 2017, §3.5
-``Learned``          a row of a table                                                   Gehring 2017
-``Rotary``           pairs of q and k rotated by ``pos / 10000^(2i/D)``                 Su 2021, eq. 34
-``ALiBi``            ``-slope_h · |row - column|`` added to the score                   Press 2022
-===================  =================================================================  ======================
+=====================  ===============================================================  ======================
+``LinearPositions``    ``PE(pos) = (a·pos + b) · u``, u a learned direction             002
+``Sinusoidal``         ``sin(pos / 10000^(2i/D))`` and ``cos`` of the same              Vaswani 2017, §3.5
+``Learned``            a row of a table                                                 Gehring 2017
+``Rotary``             pairs of q and k rotated by ``pos / 10000^(2i/D)``               Su 2021, eq. 34
+``ALiBi``              ``-slope_h · |row - column|`` added to the score                 Press 2022
+``RelativePositions``  a learned number for each distance and head, added to the score  Raffel 2020, §2.1
+=====================  ===============================================================  ======================
 """
 
 from __future__ import annotations
 
 import math
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from jaxtyping import Float, Int
@@ -24,7 +25,16 @@ from torch import Tensor, nn
 from saccade.attention.equation import Bias
 from saccade.errors import OptionError, PositionError, ShapeError
 
-__all__ = ["ALiBi", "Learned", "LinearPositions", "PositionTable", "Rotary", "Sinusoidal"]
+__all__ = [
+    "ALiBi",
+    "Learned",
+    "LinearPositions",
+    "PositionTable",
+    "RelativePositions",
+    "Rotary",
+    "RotaryScaling",
+    "Sinusoidal",
+]
 
 How = Literal["add", "concatenate"]
 
@@ -125,6 +135,27 @@ class Learned(PositionTable):
         return self.weight[self.skipped + first : self.skipped + first + length]
 
 
+class RotaryScaling(NamedTuple):
+    """How rotary angles are made slower, so that a model can read longer texts than it was first trained on.
+
+    All rates are divided by ``factor`` (Chen 2023) or, with ``bands``, only the slow ones (Llama 3.1, Dubey 2024):
+    angles that turn less than ``bands[0]`` times within ``trained_length`` positions are divided, those that turn more
+    than ``bands[1]`` times stay as they are, and between the two the change is gradual.
+    """
+
+    factor: float
+    bands: tuple[float, float] | None = None
+    trained_length: int = 0
+
+    def apply(self, rate: Float[Tensor, " D"]) -> Float[Tensor, " D"]:
+        if self.bands is None:
+            return rate / self.factor
+        low, high = self.bands
+        turns = self.trained_length * rate / (2 * math.pi)
+        kept = ((turns - low) / (high - low)).clamp(0, 1)
+        return kept * rate + (1 - kept) * rate / self.factor
+
+
 class Rotary(nn.Module):
     """Rotates each pair of dimensions of q and k by an angle that grows with the position (Su 2021, eq. 34).
 
@@ -133,7 +164,12 @@ class Rotary(nn.Module):
     """
 
     def __init__(
-        self, head_width: int, base: float = 10000.0, interleaved: bool = False, turned_width: int | None = None
+        self,
+        head_width: int,
+        base: float = 10000.0,
+        interleaved: bool = False,
+        turned_width: int | None = None,
+        scaling: RotaryScaling | None = None,
     ) -> None:
         super().__init__()
         self.turned_width = head_width if turned_width is None else turned_width
@@ -145,11 +181,12 @@ class Rotary(nn.Module):
         self.head_width = head_width
         self.base = base
         self.interleaved = interleaved
+        self.scaling = scaling
 
     def forward(self, x: Float[Tensor, "B H N D"], first: int = 0) -> Float[Tensor, "B H N D"]:
         if x.shape[-1] != self.head_width:
             raise ShapeError(f"Rotary positions were made for heads of width {self.head_width}; got {x.shape[-1]}.")
-        angle = _angles(first, x.shape[-2], self.turned_width, self.base, x.device)
+        angle = _angles(first, x.shape[-2], self.turned_width, self.base, x.device, self.scaling)
         # Half precision is too coarse for the sine of the angle: rotate in float32 at least.
         dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
         sine, cosine = torch.sin(angle).to(dtype), torch.cos(angle).to(dtype)
@@ -186,6 +223,61 @@ class ALiBi(Bias):
         return -self.slopes.to(row.device)[head] * (row - column).abs()
 
 
+class RelativePositions(nn.Module):
+    """A learned number for each head and each distance between query and key, added to the score (T5, Raffel 2020).
+
+    Near distances have a number of their own; farther ones share it in ranges that grow, up to ``max_distance``. With
+    ``causal``, all numbers are for keys before the query; otherwise half of them are for keys after it.
+    """
+
+    def __init__(self, num_heads: int, buckets: int = 32, max_distance: int = 128, causal: bool = False) -> None:
+        super().__init__()
+        each = buckets if causal else buckets // 2  # for one direction; half of them are for near distances
+        if each < 2 or each // 2 >= max_distance:
+            raise OptionError(
+                f"Relative positions need at least {2 if causal else 4} ranges of distances, and a max_distance above "
+                f"half of those of one direction; not {buckets} and {max_distance}."
+            )
+        self.weight = nn.Parameter(torch.empty(buckets, num_heads))
+        nn.init.normal_(self.weight, std=0.02)
+        self.max_distance = max_distance
+        self.causal = causal
+
+    def rule(self) -> Bias:
+        """Return the bias with the numbers as they are now."""
+        return _RelativeBias(self.weight, self.max_distance, self.causal)
+
+
+class _RelativeBias(Bias):
+    def __init__(self, weight: Float[Tensor, "buckets H"], max_distance: int, causal: bool) -> None:
+        super().__init__(self._bias)
+        self.weight = weight
+        self.max_distance = max_distance
+        self.causal = causal
+
+    def check(self, num_heads: int) -> None:
+        if num_heads != self.weight.shape[1]:
+            raise ShapeError(
+                f"These relative positions are for {self.weight.shape[1]} heads, but the query has {num_heads}."
+            )
+
+    def frozen(self) -> Bias:
+        return _RelativeBias(self.weight.detach().clone(), self.max_distance, self.causal)
+
+    def _bias(self, batch: Int[Tensor, ...], head: Tensor, row: Tensor, column: Tensor) -> Tensor:
+        return self.weight[self._bucket(column - row), head]
+
+    def _bucket(self, distance: Int[Tensor, ...]) -> Int[Tensor, ...]:
+        """Return the range that a distance belongs to (Raffel 2020, §2.1)."""
+        each = len(self.weight) if self.causal else len(self.weight) // 2
+        first = 0 if self.causal else (distance > 0) * each
+        size = (-distance).clamp(min=0) if self.causal else distance.abs()
+        near = each // 2
+        ratio = torch.log(size.clamp(min=1).float() / near) / math.log(self.max_distance / near)
+        far = (near + (ratio * (each - near)).long()).clamp(max=each - 1)
+        return first + torch.where(size < near, size, far)
+
+
 def _slopes(num_heads: int) -> Float[Tensor, " H"]:
     power = 2 ** math.floor(math.log2(num_heads))
     slopes = [2 ** (-8 * (i + 1) / power) for i in range(power)]
@@ -193,11 +285,14 @@ def _slopes(num_heads: int) -> Float[Tensor, " H"]:
     return torch.tensor(slopes)
 
 
-def _angles(first: int, length: int, width: int, base: float, device: torch.device) -> Float[Tensor, "N D/2"]:
+def _angles(
+    first: int, length: int, width: int, base: float, device: torch.device, scaling: RotaryScaling | None = None
+) -> Float[Tensor, "N D/2"]:
     """Compute ``pos · base^(-2i/D)`` in float64: at position 100,000 a float32 angle is off by a hundredth.
 
     The angles are computed anew each time, because ``model.half()`` would round a buffer.
     """
     exact = torch.float32 if device.type == "mps" else torch.float64  # mps has no float64
     rate = base ** (-torch.arange(0, width, 2, device=device, dtype=exact) / width)
+    rate = rate if scaling is None else scaling.apply(rate)
     return torch.outer(torch.arange(first, first + length, device=device, dtype=exact), rate)

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Shaped, UInt8
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 __all__ = [
     "IDX_IMAGES",
     "PICTURES",
+    "RESIZED",
+    "Filter",
+    "Fitting",
     "LabelledImage",
     "Pixels",
     "Shape",
@@ -52,6 +55,7 @@ __all__ = [
 
 Pixels = UInt8[np.ndarray, "H W C"]
 Shape = tuple[int, int, int]  # height, width, channels
+Filter = Literal["nearest", "lanczos", "bilinear", "bicubic", "box", "hamming"]  # Pillow's ways to resize
 
 #: The maximum size of all images in memory, in bytes.
 MOST_BYTES = 4 << 30
@@ -66,6 +70,20 @@ PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".pgm", ".ppm", ".
 
 #: The magic numbers of idx files with bytes in three dimensions, and in one.
 IDX_IMAGES, IDX_LABELS = 0x803, 0x801
+
+
+class Fitting(NamedTuple):
+    """How pictures of another size are fitted to the size that a model takes."""
+
+    filter: Filter = "box"
+    #: Resize to this height and width, or this shorter side, and then cut out the middle; None: resize to the size.
+    cut_from: tuple[int, int] | int | None = None
+
+
+RESIZED = Fitting()
+
+
+RESIZED = Fitting()
 
 
 @dataclass(frozen=True)
@@ -88,11 +106,12 @@ def read_images(
     labels: Path | None = None,
     shape: Shape | None = None,
     say: Callable[[str], None] = lambda note: None,
+    fitting: Fitting = RESIZED,
 ) -> list[LabelledImage]:
     """Read a folder with one subfolder per class, an ``.npz`` file, or a pair of idx files; only the pictures of a
     folder are fitted to ``shape``."""
     if images.is_dir():
-        return read_image_folder(images, shape, say)
+        return read_image_folder(images, shape, say, fitting)
     if images.suffix.lower() == ".npz":
         return read_npz(images)
     if labels is None:
@@ -209,7 +228,10 @@ def _as_bytes(images: Shaped[np.ndarray, ...], path: Path) -> UInt8[np.ndarray, 
 
 
 def read_image_folder(
-    path: Path, shape: Shape | None = None, say: Callable[[str], None] = lambda note: None
+    path: Path,
+    shape: Shape | None = None,
+    say: Callable[[str], None] = lambda note: None,
+    fitting: Fitting = RESIZED,
 ) -> list[LabelledImage]:
     """Read one folder of pictures per class; the folder's name is the label.
 
@@ -219,14 +241,20 @@ def read_image_folder(
     if not classes:
         raise FileError(f"{path} contains no folders; expected one folder of pictures per class.")
     files = [(picture, folder.name) for folder in classes for picture in picture_files(folder)]
-    pixels = read_pictures([picture for picture, _ in files], path, shape, say)
+    pixels = read_pictures([picture for picture, _ in files], path, shape, say, fitting)
     return [
         LabelledImage(image, label, number, str(picture))
         for number, ((picture, label), image) in enumerate(zip(files, pixels, strict=True), start=1)
     ]
 
 
-def read_pictures(files: Sequence[Path], where: Path, shape: Shape | None, say: Callable[[str], None]) -> list[Pixels]:
+def read_pictures(
+    files: Sequence[Path],
+    where: Path,
+    shape: Shape | None,
+    say: Callable[[str], None],
+    fitting: Fitting = RESIZED,
+) -> list[Pixels]:
     """Read pictures of the file or folder ``where``, so that all have the same shape.
 
     Pictures of another shape are resized to ``shape`` or, if none is given and they differ, to their median size; they
@@ -238,7 +266,7 @@ def read_pictures(files: Sequence[Path], where: Path, shape: Shape | None, say: 
     others = sum(one != shape for one in shapes)
     if others:
         say(f"fitted {others:,} of {counted(len(files), 'picture')} in {where} to {describe_shape(shape)}")
-    return [read_picture(file, shape) for file in files]
+    return [read_picture(file, shape, fitting) for file in files]
 
 
 def _common_shape(shapes: Sequence[Shape]) -> Shape:
@@ -277,7 +305,7 @@ def picture_shape(path: Path) -> Shape:
         return picture.height, picture.width, 1 if picture.mode in GREY_MODES else 3
 
 
-def read_picture(path: Path, shape: Shape | None = None) -> Pixels:
+def read_picture(path: Path, shape: Shape | None = None, fitting: Fitting = RESIZED) -> Pixels:
     """Read a picture file as grey (1 channel) or colour (3); transparent areas become black. With ``shape`` it is
     resized, and made grey or coloured, to have that shape."""
     with _picture(path) as picture:
@@ -289,13 +317,13 @@ def read_picture(path: Path, shape: Shape | None = None) -> Pixels:
         else:
             pixels = np.asarray(picture.convert("L" if is_grey else "RGB"))
     pixels = pixels[..., None] if is_grey else pixels
-    if shape is None or pixels.shape == shape:
+    if shape is None or (pixels.shape == shape and fitting.cut_from is None):
         return pixels
     from PIL import Image
 
     from saccade.data.pictures import fit_picture
 
-    return fit_picture(Image.fromarray(pixels[..., 0] if is_grey else pixels), shape)
+    return fit_picture(Image.fromarray(pixels[..., 0] if is_grey else pixels), shape, fitting)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from saccade.data.images import Pixels
+from saccade.data.images import RESIZED, Fitting, Pixels
 from saccade.errors import OptionError, TooLargeError
 
 __all__ = ["MOST_SIDE", "count_pixels", "decode_picture", "fit_picture", "picture_of_rows"]
@@ -52,12 +52,19 @@ def picture_of_rows(rows: Any) -> Image.Image:
     return Image.fromarray(np.round(np.array(rows) * 255).astype(np.uint8))
 
 
-def fit_picture(picture: Image.Image, shape: tuple[int, int, int]) -> Pixels:
+def fit_picture(picture: Image.Image, shape: tuple[int, int, int], fitting: Fitting = RESIZED) -> Pixels:
     """Convert a picture to pixels with the size and number of channels that the model takes."""
     height, width, channels = shape
     picture = picture.convert("L" if channels == 1 else "RGB")
-    if picture.size != (width, height):
-        picture = picture.resize((width, height), Image.Resampling.BOX)
+    resized = fitting.cut_from or (height, width)
+    if isinstance(resized, int):  # the shorter side; the longer one keeps its proportion
+        share = resized / min(picture.size)
+        resized = (int(picture.height * share), int(picture.width * share))
+    if picture.size != resized[::-1]:
+        picture = picture.resize(resized[::-1], Image.Resampling[fitting.filter.upper()])
+    if fitting.cut_from is not None:  # from the middle; what is missing becomes black
+        left, top = (picture.width - width) // 2, (picture.height - height) // 2
+        picture = picture.crop((left, top, left + width, top + height))
     pixels = np.asarray(picture)
     return pixels[..., None] if channels == 1 else pixels
 

@@ -22,7 +22,9 @@ from saccade.attention import (
     Mask,
     MultiHead,
     PositionTable,
+    RelativePositions,
     Rotary,
+    RotaryScaling,
     Sinusoidal,
     causal,
     padding,
@@ -60,7 +62,9 @@ __all__ = [
     "run_blocks",
 ]
 
-PositionKind = Literal["none", "linear", "sinusoidal", "learned", "rotary", "alibi"]
+PositionKind = Literal["none", "linear", "sinusoidal", "learned", "rotary", "alibi", "relative"]
+#: Positions that are not vectors of the input.
+WITHOUT_TABLE = ("none", "rotary", "alibi", "relative")
 
 
 class TransformerConfig(Config):
@@ -119,7 +123,8 @@ class TransformerConfig(Config):
     )
     feedforward_dropout: float = Field(0.0, ge=0, lt=1, description="Dropout inside the feed-forward layer")
     position: PositionKind = Field(
-        "sinusoidal", description="How positions are encoded: none, linear, sinusoidal, learned, rotary or alibi"
+        "sinusoidal",
+        description="How positions are encoded: none, linear, sinusoidal, learned, rotary, alibi or relative",
     )
     position_width: int = Field(
         0, ge=0, description="If above 0, position vectors of this width are concatenated instead of added"
@@ -144,6 +149,21 @@ class TransformerConfig(Config):
     rotary_interleaved: bool = Field(
         False, description="Rotate pairs of adjacent numbers instead of pairing the two halves of a vector"
     )
+    rotary_factor: float = Field(
+        1.0, gt=0, description="Divide the rotary angles by this, to read longer texts than the model was trained on"
+    )
+    rotary_bands: tuple[float, float] | None = Field(
+        None,
+        description="Divide only the slow angles (as Llama 3 does): fully those that turn fewer times than the first "
+        "number within rotary_trained_length positions, not at all those that turn more often than the second",
+    )
+    rotary_trained_length: int = Field(8192, ge=1, description="For rotary_bands: the length that it counts turns in")
+    relative_buckets: int = Field(
+        32, ge=2, le=1 << 16, description="For relative positions: how many ranges of distances have a learned number"
+    )
+    relative_distance: int = Field(
+        128, ge=2, le=1 << 24, description="For relative positions: from this distance on, all have the same number"
+    )
     one_hot: bool = Field(False, description="Use one-hot vectors for words instead of learning an embedding")
     embedding_width: int | None = Field(
         None, ge=1, description="Width of the embeddings, if they are projected to the width (as ALBERT does)"
@@ -156,18 +176,21 @@ class TransformerConfig(Config):
     tied_output: bool = Field(True, description="Use the (target) embedding as the output layer")
     tied_embeddings: bool = Field(False, description="Share one embedding between source and target")
     output_bias: bool = Field(False, description="Learn a bias for each word in the output layer")
+    scaled_output: bool = Field(False, description="Divide the last vectors by √width before the output layer (T5)")
     output_transform: bool = Field(
         False, description="Put a dense layer, an activation and a norm before the output layer (as BERT does)"
     )
 
     @model_validator(mode="after")
     def _consistent(self) -> TransformerConfig:
-        if self.position_width and self.position in ("none", "rotary", "alibi"):
+        if self.position_width and self.position in WITHOUT_TABLE:
             raise ValueError(
                 f"position_width needs a table of positions, which position = {self.position!r} does not have"
             )
         if self.position == "linear" and self.position_slope == 0:
             raise ValueError("position_slope = 0 gives every position the same vector")
+        if self.rotary_bands is not None and not 0 <= self.rotary_bands[0] < self.rotary_bands[1]:
+            raise ValueError(f"rotary_bands must be two increasing numbers of at least 0, not {self.rotary_bands}")
         if self.parallel and not self.norm_first:
             raise ValueError("parallel needs norm_first = true")
         if self.embedding_width is not None and (self.position_width or self.one_hot or self.decoder_layers):
@@ -185,10 +208,10 @@ class Block(nn.Module):
     Each of the three adds its result to its input (a residual connection) and has its own norm.
     """
 
-    def __init__(self, config: TransformerConfig, *, cross: bool = False) -> None:
+    def __init__(self, config: TransformerConfig, *, cross: bool = False, causal: bool = False) -> None:
         super().__init__()
         self.config = config
-        self.self = _attention(config, cross=False)
+        self.self = _attention(config, cross=False, causal=causal)
         self.self_norm = _norm(config)
         self.cross = _attention(config, cross=True) if cross else None
         self.cross_norm = _norm(config) if cross else None
@@ -273,6 +296,7 @@ class OutputLayer(nn.Module):
         self.transform = nn.Linear(config.width, width) if wanted else None
         self.transform_norm = _norm(config, width) if wanted else None
         self.activation = ACTIVATIONS[config.activation]
+        self.scale = width**-0.5 if config.scaled_output else 1.0
         tied = words.weight if config.tied_output and isinstance(words, WordEmbedding) else None
         self.words = TiedLinear(width, vocabulary, bias=config.output_bias, tied=tied)
 
@@ -289,7 +313,7 @@ class OutputLayer(nn.Module):
     def _transformed(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
         if self.transform is not None and self.transform_norm is not None:
             x = self.transform_norm(self.activation(self.transform(x)))
-        return x
+        return x if self.scale == 1.0 else x * self.scale
 
 
 def run_blocks(
@@ -326,12 +350,17 @@ def decoder_blocks(config: TransformerConfig, *, cross: bool = False) -> nn.Modu
     """The blocks of a decoder, which must have at least one: the caches count the tokens that have been read."""
     if not config.decoder_layers:
         raise OptionError("A decoder must have at least 1 layer, not decoder_layers = 0.")
-    return _blocks(config, config.decoder_layers, cross=cross)
+    return _blocks(config, config.decoder_layers, cross=cross, causal=True)
 
 
-def _blocks(config: TransformerConfig, number: int, *, cross: bool = False) -> nn.ModuleList:
-    """Blocks with separate or shared weights; shared ones are still separate modules, so that each can be watched."""
-    blocks = [Block(config, cross=cross) for _ in range(number)]
+def _blocks(config: TransformerConfig, number: int, *, cross: bool = False, causal: bool = False) -> nn.ModuleList:
+    """Blocks with separate or shared weights; shared ones are still separate modules, so that each can be watched.
+
+    Relative positions are always shared by all blocks, as in T5.
+    """
+    blocks = [Block(config, cross=cross, causal=causal) for _ in range(number)]
+    for block in blocks[1:]:
+        block.self.relative = blocks[0].self.relative
     for block in blocks[1:] if config.shared_layers else []:
         for path, module in block.named_modules():
             module._parameters = dict(blocks[0].get_submodule(path)._parameters)
@@ -370,11 +399,16 @@ def position_table(config: TransformerConfig) -> PositionTable | None:
     return None
 
 
-def _attention(config: TransformerConfig, *, cross: bool) -> MultiHead:
+def _attention(config: TransformerConfig, *, cross: bool, causal: bool = False) -> MultiHead:
     width = config.head_width or config.width // config.num_heads
     rotary = None
     if config.position == "rotary" and not cross:  # positions in source and target cannot be compared
-        rotary = Rotary(width, config.rotary_base, config.rotary_interleaved, config.rotary_width)
+        scaling = RotaryScaling(config.rotary_factor, config.rotary_bands, config.rotary_trained_length)
+        turned = config.rotary_width, scaling if config.rotary_factor != 1.0 else None
+        rotary = Rotary(width, config.rotary_base, config.rotary_interleaved, *turned)
+    relative = None
+    if config.position == "relative" and not cross:
+        relative = RelativePositions(config.num_heads, config.relative_buckets, config.relative_distance, causal)
     return MultiHead(
         config.width,
         config.num_heads,
@@ -385,6 +419,7 @@ def _attention(config: TransformerConfig, *, cross: bool) -> MultiHead:
         dropout=config.attention_dropout,
         rotary=rotary,
         alibi=config.position == "alibi" and not cross,
+        relative=relative,
         bias=config.bias if config.projection_bias is None else config.projection_bias,
         output_bias=config.bias,
     )

@@ -38,11 +38,17 @@ class VisionConfig(TransformerConfig):
     pooling: Literal["class", "mean"] = Field(
         "class", description="Read the result from a class token (class), or from the mean of all patches (mean)"
     )
+    distillation: Literal["none", "token", "output"] = Field(
+        "none",
+        description="A second token after the class token (DeiT): none; token, which only takes part in attention; or "
+        "output, whose own output layer is averaged with that of the class token",
+    )
     activation: Activation = Field(
         "gelu", description="Activation of the feed-forward layer: relu, gelu, gelu_tanh or silu"
     )
     position: PositionKind = Field(
-        "learned", description="How positions are encoded: none, linear, sinusoidal, learned, rotary or alibi"
+        "learned",
+        description="How positions are encoded: none, linear, sinusoidal, learned, rotary, alibi or relative",
     )
     tied_output: bool = Field(False, description="Not used: there are no words to tie the output to")
 
@@ -52,7 +58,14 @@ class VisionConfig(TransformerConfig):
             raise ValueError(f"patches of {self.patch} pixels do not divide an image of {self.image_size}")
         if self.stem == "convolution" and (self.patch < 2 or self.patch & (self.patch - 1)):
             raise ValueError(f"each convolution halves the image, so patch must be 2, 4, 8, ..., not {self.patch}")
+        if self.distillation != "none" and self.pooling != "class":
+            raise ValueError('distillation needs pooling = "class"')
         return self
+
+    @property
+    def leading_tokens(self) -> int:
+        """The number of tokens before the patches."""
+        return int(self.pooling == "class") + int(self.distillation != "none")
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -70,8 +83,9 @@ class VisionEncoder(nn.Module):
         self.patches = _patch_layer(config, width)
         has_class = config.pooling == "class"
         self.class_token = nn.Parameter(torch.zeros(1, 1, width)) if has_class else None
+        self.distillation_token = nn.Parameter(torch.zeros(1, 1, width)) if config.distillation != "none" else None
         rows, columns = config.grid
-        length = rows * columns + int(has_class)
+        length = rows * columns + config.leading_tokens
         self.positions = position_table(config.model_copy(update={"max_length": length}))
         self.encoder = nn.ModuleList(Block(config) for _ in range(config.encoder_layers))
         self.encoder_norm = final_norm(config)
@@ -85,8 +99,12 @@ class VisionEncoder(nn.Module):
                 f"This model takes images of shape (B, C, H, W) = (B, {sizes}); got {tuple(images.shape)}."
             )
         x = self.patches(images).flatten(2).transpose(1, 2)
-        if self.class_token is not None:
-            x = torch.cat([self.class_token.expand(len(x), -1, -1), x], dim=1)
+        first = [
+            token.expand(x.shape[0], -1, -1)
+            for token in (self.class_token, self.distillation_token)
+            if token is not None
+        ]
+        x = torch.cat([*first, x], dim=1)
         if self.positions is not None:
             x = self.positions(x)
         x = dropout(x, self.config.dropout, self.training)
@@ -99,6 +117,7 @@ class VisionTransformer(VisionEncoder):
     def __init__(self, config: VisionConfig, classes: int) -> None:
         super().__init__(config)
         self.output = nn.Linear(config.width, classes)
+        self.distilled_output = nn.Linear(config.width, classes) if config.distillation == "output" else None
 
     def features(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B N D"]:
         """The same as ``encode``, under the name that all networks use for the input of their output layer."""
@@ -108,7 +127,7 @@ class VisionTransformer(VisionEncoder):
         features = self.features(images)
         pooled = features[:, 0] if self.class_token is not None else features.mean(dim=1)
         logits: Tensor = self.output(pooled)
-        return logits
+        return logits if self.distilled_output is None else (logits + self.distilled_output(features[:, 1])) / 2
 
 
 def _patch_layer(config: VisionConfig, width: int) -> nn.Module:

@@ -24,6 +24,8 @@ _EXPRESSED: Mapping[str, tuple[Any, ...]] = {
     "weights": ("softmax",),
     "position": ("none", "linear", "sinusoidal", "learned", "rotary"),
     "position_width": (0,),
+    "rotary_factor": (1.0,),
+    "scaled_output": (False,),
     "one_hot": (False,),
     "token_types": (0,),
     "embedding_width": (None,),

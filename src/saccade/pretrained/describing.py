@@ -7,12 +7,13 @@ from typing import Any
 from torch import nn
 
 from saccade.errors import FileError, OptionError
-from saccade.models import DecoderOnly, EncoderDecoder, EncoderOnly, TransformerConfig
+from saccade.models import DecoderOnly, EncoderDecoder, EncoderOnly, TransformerConfig, VisionTransformer
 from saccade.models.classifier import Classifier
 from saccade.models.sentence_encoder import SentenceConfig, SentenceEncoder
 from saccade.pretrained.family import Family, Pretrained, Use
 from saccade.pretrained.fields import Fields
 from saccade.pretrained.folder import FAMILIES, with_head
+from saccade.pretrained.pixels import Preparation
 
 __all__ = ["as_pretrained"]
 
@@ -23,6 +24,7 @@ _USES: dict[type[nn.Module], Use] = {
     Classifier: "label texts",
     DecoderOnly: "continue",
     EncoderDecoder: "rewrite",
+    VisionTransformer: "label images",
 }
 #: Fields that change no answer of a trained network.
 _WITHOUT_EFFECT = {"dropout", "attention_dropout", "feedforward_dropout"}
@@ -30,28 +32,33 @@ _WITHOUT_EFFECT = {"dropout", "attention_dropout", "feedforward_dropout"}
 _OF_SENTENCES = set(SentenceConfig.model_fields) - set(TransformerConfig.model_fields)
 
 
-def as_pretrained(network: nn.Module, vocabulary: int, more: dict[str, Any]) -> Pretrained:
-    """The network as a model of the family that can express it; ``more`` are further fields, such as eos_token_id."""
+def as_pretrained(
+    network: nn.Module, vocabulary: int, more: dict[str, Any], preparation: Preparation | None = None
+) -> Pretrained:
+    """The network as a model of the family that can express it; ``more`` are further fields, such as eos_token_id.
+
+    ``preparation`` says how pictures become numbers, if it takes images.
+    """
     use = _USES.get(type(network))
     if use is None or not isinstance(network.config, TransformerConfig):
         raise OptionError(f"Hugging Face has no model with the shape of a {type(network).__name__}.")
     config = network.config
     nearest: tuple[list[str], str] | None = None
     for family in FAMILIES.values():
-        name = next((name for name, of in family.architectures.items() if of == use), None)
+        name = _architecture(family, use, config)
         if name is None:
             continue
         given = {key: value for key, value in more.items() if value is not None}
         fields = {
             "model_type": family.model_type,
             "architectures": [name],
-            "vocab_size": vocabulary,
+            **({"vocab_size": vocabulary} if vocabulary else {}),
             **given,
             **family.describe(config),
         }
         differing = _differing(family, fields, use, network)
         if not differing:
-            return Pretrained(family, use, config, network, fields, vocabulary, (), use == "encode")
+            return Pretrained(family, use, config, network, fields, vocabulary, (), use == "encode", preparation)
         if nearest is None or len(differing) < len(nearest[0]):
             nearest = differing, family.name
     assert nearest is not None
@@ -60,6 +67,13 @@ def as_pretrained(network: nn.Module, vocabulary: int, more: dict[str, Any]) -> 
         f"Hugging Face has no model with the shape of this network; the nearest, {nearest[1]}, cannot express "
         f"{said or nearest[0][0]}."
     )
+
+
+def _architecture(family: Family, use: Use, config: TransformerConfig) -> str | None:
+    """The class for this use; of two, the one that averages the outputs of two tokens, if the network does."""
+    names = [name for name, of in family.architectures.items() if of == use]
+    is_averaged = getattr(config, "distillation", "none") == "output"
+    return next((name for name in names if name.endswith("WithTeacher") == is_averaged), names[0] if names else None)
 
 
 def _differing(family: Family, fields: dict[str, Any], use: Use, network: nn.Module) -> list[str]:
@@ -85,13 +99,18 @@ def _resolved(config: TransformerConfig) -> dict[str, Any]:
     found["rotary_width"] = config.rotary_width or found["head_width"]
     unused = {
         "learned": ("max_length", "skipped_positions"),
-        "rotary": ("rotary_base", "rotary_width", "rotary_interleaved"),
+        "rotary": ("rotary_base", "rotary_width", "rotary_interleaved", "rotary_factor"),
+        "relative": ("relative_buckets", "relative_distance"),
         "sinusoidal": ("sines_first",),
         "linear": ("position_slope", "position_offset"),
     }
     for kind, names in unused.items():
         if config.position != kind:
             found |= dict.fromkeys(names)
+    if config.position != "rotary" or config.rotary_factor == 1.0:
+        found |= dict.fromkeys(("rotary_bands", "rotary_trained_length"))
+    elif config.rotary_bands is None:
+        found["rotary_trained_length"] = None
     if not (config.encoder_layers and config.decoder_layers):
         found["tied_embeddings"] = None
     if not isinstance(config, SentenceConfig) and type(config) is not TransformerConfig:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -14,12 +15,13 @@ from saccade.errors import FileError
 from saccade.models import TransformerConfig
 from saccade.models.weights import unshared
 from saccade.pretrained.fields import Fields
+from saccade.pretrained.pixels import Preparation
 
 __all__ = ["Family", "NamedRow", "Pretrained", "Row", "Use", "read_labels"]
 
 #: What a model can be used for: fill in hidden words, continue a text, write one text from another, give a text a
-#: vector or a label, or each of its words a label.
-Use = Literal["fill", "continue", "rewrite", "encode", "label texts", "label words"]
+#: vector or a label, or each of its words, or an image.
+Use = Literal["fill", "continue", "rewrite", "encode", "label texts", "label words", "label images"]
 
 
 class Row(NamedTuple):
@@ -33,6 +35,7 @@ class Row(NamedTuple):
     transposed: bool = False  # their matrices have inputs first
     leading: int = 0  # their tensor has this many axes of size 1 in front
     by_head: bool = False  # theirs has the rows of query, key and value of one head after another
+    when: tuple[str, Any] | None = None  # only for networks with this field of the configuration and this value
 
 
 class NamedRow(NamedTuple):
@@ -89,9 +92,12 @@ class Family:
         ours = unshared(network)
         for row in self.rows:
             own, other = (names if isinstance(names, tuple) else (names,) for names in (row.ours, row.theirs))
+            if row.when is not None and getattr(network.config, row.when[0]) != row.when[1]:
+                continue
             stack = own[0].split(".")[0]
             for number in range(len(getattr(network, stack))) if "{n}" in own[0] else (0,):
-                for end in ("",) if own[0].rpartition(".")[2] in ("weight", "bias") else (".weight", ".bias"):
+                is_full = own[0].format(n=number) in ours or own[0].rpartition(".")[2] in ("weight", "bias")
+                for end in ("",) if is_full else (".weight", ".bias"):
                     names = tuple(name.format(n=number) + end for name in own)
                     if names[0] in ours:
                         theirs = tuple(name.format(n=number) + end for name in other)
@@ -109,12 +115,16 @@ class Family:
 
 
 def read_labels(fields: Mapping[str, Any]) -> list[str]:
-    """Return the labels that a config.json names; if it names none, there are two, without names."""
+    """The labels that a config.json names; two without names, if it does not.
+
+    If several have the same name, as the bird and the machine "crane" of ImageNet do, each gets its id in brackets.
+    """
     named = fields.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
     found = [named.get(str(id), named.get(id)) for id in range(len(named))]
-    if not all(isinstance(label, str) for label in found) or len(set(found)) != len(found):
-        raise FileError(f"config.json: id2label does not give each id from 0 to {len(found) - 1} a label of its own.")
-    return [str(label) for label in found]
+    if not all(isinstance(label, str) for label in found):
+        raise FileError(f"config.json: id2label does not give each id from 0 to {len(found) - 1} a label.")
+    counts = Counter(found)
+    return [f"{label} ({id})" if counts[label] > 1 else str(label) for id, label in enumerate(found)]
 
 
 @dataclass(frozen=True)
@@ -129,6 +139,8 @@ class Pretrained:
     vocabulary: int
     unused: tuple[str, ...]  # tensors of its files that our network does not have
     is_bare: bool  # whether its tensors lack the prefix of the family
+    preparation: Preparation | None = None  # of the images that it takes
+    entries: tuple[list[str], list[str]] | None = None  # the tokens of source and target, if a file lists them
 
     @property
     def labels(self) -> list[str]:

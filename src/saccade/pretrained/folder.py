@@ -14,21 +14,34 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from saccade.errors import FileError, SaccadeError, describe_invalid
-from saccade.models import DecoderOnly, EncoderDecoder, EncoderOnly, TransformerConfig
+from saccade.models import (
+    DecoderOnly,
+    EncoderDecoder,
+    EncoderOnly,
+    TransformerConfig,
+    VisionConfig,
+    VisionTransformer,
+)
 from saccade.models.classifier import Classifier, TransformerClassifierConfig
 from saccade.models.sentence_encoder import SentenceConfig, SentenceEncoder
 from saccade.models.tagger import Tagger, TransformerTaggerConfig
 from saccade.models.weights import assign, unshared
 from saccade.pretrained.bart import BART, MARIAN
 from saccade.pretrained.bert import ALBERT, BERT, DISTILBERT, ROBERTA
+from saccade.pretrained.ctranslate2_folder import MODEL as CTRANSLATE2
+from saccade.pretrained.ctranslate2_folder import is_ctranslate2, read_ctranslate2
 from saccade.pretrained.family import Family, Pretrained, Use, read_labels
 from saccade.pretrained.fields import Fields, read_fields
 from saccade.pretrained.gpt2 import GPT2
 from saccade.pretrained.gpt_neox import GPT_NEOX
 from saccade.pretrained.llama import LLAMA, MISTRAL, QWEN2
 from saccade.pretrained.llama2c import find_llama2c, read_llama2c
+from saccade.pretrained.pixels import NAME as PREPARATION
+from saccade.pretrained.pixels import preparation_fields, read_preparation
 from saccade.pretrained.sentences import sentence_fields
+from saccade.pretrained.t5 import T5
 from saccade.pretrained.tensors import WHOLE, TensorFiles, find_tensors
+from saccade.pretrained.vit import DEIT, VIT
 
 __all__ = [
     "FAMILIES",
@@ -40,13 +53,13 @@ __all__ = [
     "with_head",
 ]
 
-_EVERY = (BERT, DISTILBERT, ROBERTA, ALBERT, GPT2, LLAMA, MISTRAL, QWEN2, GPT_NEOX, MARIAN, BART)
+_EVERY = (BERT, DISTILBERT, ROBERTA, ALBERT, GPT2, LLAMA, MISTRAL, QWEN2, GPT_NEOX, MARIAN, BART, T5, VIT, DEIT)
 FAMILIES: Mapping[str, Family] = {family.model_type: family for family in _EVERY}
 
 
 def is_pretrained(path: Path) -> bool:
-    """Whether this is a model in the layout of Hugging Face, or a checkpoint of llama2.c."""
-    if find_llama2c(path) is not None:
+    """Whether this is a model in the layout of Hugging Face or CTranslate2, or a checkpoint of llama2.c."""
+    if is_ctranslate2(path) or find_llama2c(path) is not None:
         return True
     try:
         found = json.loads((path / "config.json").read_bytes())
@@ -57,6 +70,8 @@ def is_pretrained(path: Path) -> bool:
 
 def read_pretrained(path: Path) -> Pretrained:
     """Open such a folder. Everything is checked by names and shapes before any weight is read."""
+    if is_ctranslate2(path):
+        return read_ctranslate2(path)
     checkpoint = find_llama2c(path)
     if checkpoint is not None:
         return read_llama2c(checkpoint)
@@ -73,7 +88,7 @@ def read_pretrained(path: Path) -> Pretrained:
         raise FileError(f"{fields.where} describes a network that cannot be built ({said}).") from None
     config = with_head(config, family, use, sentence_fields(path) if use == "encode" else {})
     fields.expect("problem_type", None, "single_label_classification")
-    vocabulary = fields.whole("vocab_size")
+    vocabulary = 0 if use == "label images" else fields.whole("vocab_size")
     fields.expect("pruned_heads", {}, [])
     fields.refuse_unknown(family.name)
     if (
@@ -95,19 +110,26 @@ def read_pretrained(path: Path) -> Pretrained:
         theirs = [files.read(names[name]) for name in pair.theirs]
         tensors |= dict(zip(pair.ours, pair.to_ours(theirs, [ours[name].shape for name in pair.ours]), strict=True))
     assign(network, tensors)
-    return Pretrained(family, use, config, network.eval(), fields.values, vocabulary, unused, is_bare)
+    prepared = None
+    if isinstance(config, VisionConfig):
+        prepared = read_preparation(path, config.image_size, config.channels)
+    return Pretrained(family, use, config, network.eval(), fields.values, vocabulary, unused, is_bare, prepared)
 
 
 def pretrained_files(model: Pretrained) -> dict[str, bytes]:
     """The files of a model as its home library reads them: ``config.json`` and ``model.safetensors``."""
-    fields = (json.dumps(dict(model.fields), indent=2) + "\n").encode()
-    return {"config.json": fields, WHOLE: save(model.tensors(), metadata={"format": "pt"})}
+    tables = {"config.json": dict(model.fields)}
+    if model.preparation is not None:
+        assert isinstance(model.config, VisionConfig)
+        tables[PREPARATION] = preparation_fields(model.preparation, model.config.image_size)
+    texts = {name: (json.dumps(table, indent=2) + "\n").encode() for name, table in tables.items()}
+    return {**texts, WHOLE: save(model.tensors(), metadata={"format": "pt"})}
 
 
 def weights_checksum(path: Path) -> str:
     """A SHA-256 of all files with weights."""
     digest = hashlib.sha256()
-    checkpoint = find_llama2c(path)
+    checkpoint = path / CTRANSLATE2 if is_ctranslate2(path) else find_llama2c(path)
     for file in find_tensors(path).files if checkpoint is None else [checkpoint]:
         with file.open("rb") as opened:
             digest.update(hashlib.file_digest(opened, "sha256").digest())
@@ -147,6 +169,8 @@ def _build(config: TransformerConfig, use: Use, vocabulary: int, fields: Mapping
         return Classifier(config, vocabulary, len(read_labels(fields)))
     if use == "label words":
         return Tagger(config, words=0, pieces=vocabulary, characters=0, labels=len(read_labels(fields)))
+    if isinstance(config, VisionConfig):
+        return VisionTransformer(config, len(read_labels(fields)))
     if use == "fill":
         return EncoderOnly(config, vocabulary)
     if use == "continue":

@@ -8,7 +8,7 @@ from typing import Any
 from saccade.models import TransformerConfig
 from saccade.pretrained.family import Family, Row, Use
 from saccade.pretrained.fields import Fields, theirs
-from saccade.pretrained.llama import rotary_fields
+from saccade.pretrained.llama import rotary_fields, rotary_table
 
 __all__ = ["GPT_NEOX"]
 
@@ -17,7 +17,7 @@ def _configure(fields: Fields, use: Use, names: Collection[str]) -> TransformerC
     fields.expect("attention_bias", True)
     fields.expect("is_decoder", False, True)
     width, heads = fields.whole("hidden_size"), fields.whole("num_attention_heads")
-    rotary = rotary_fields(fields)
+    rotary, share = rotary_fields(fields)
     fields.whole("max_position_embeddings", 0)  # rotary positions have no limit
     return TransformerConfig(
         width=width,
@@ -30,8 +30,8 @@ def _configure(fields: Fields, use: Use, names: Collection[str]) -> TransformerC
         attention_dropout=fields.number("attention_dropout", 0.0),
         parallel=fields.flag("use_parallel_residual", True),
         position="rotary",
-        rotary_base=rotary["base"],
-        rotary_width=int(width // max(heads, 1) * rotary["share"]),
+        rotary_width=int(width // max(heads, 1) * share),
+        **rotary,
         tied_output=fields.flag("tie_word_embeddings", False),
     )
 
@@ -48,11 +48,7 @@ def _described(config: TransformerConfig) -> dict[str, Any]:
         "hidden_dropout": config.dropout,
         "attention_dropout": config.attention_dropout,
         "use_parallel_residual": config.parallel,
-        "rope_parameters": {
-            "rope_type": "default",
-            "rope_theta": config.rotary_base,
-            "partial_rotary_factor": (config.rotary_width or head) / head,
-        },
+        "rope_parameters": rotary_table(config) | {"partial_rotary_factor": (config.rotary_width or head) / head},
         "tie_word_embeddings": config.tied_output,
     }
 

@@ -10,34 +10,65 @@ from saccade.models import TransformerConfig
 from saccade.pretrained.family import Family, Row, Use
 from saccade.pretrained.fields import Fields, theirs
 
-__all__ = ["LLAMA", "MISTRAL", "QWEN2", "rotary_fields"]
+__all__ = ["LLAMA", "MISTRAL", "QWEN2", "rotary_fields", "rotary_table"]
 
 
-def rotary_fields(fields: Fields) -> dict[str, Any]:
-    """Return the base of the rotary positions and the share of rotated dimensions.
+#: The kinds of rotary positions that ours can express, with what their tables must say.
+_KINDS: dict[str, tuple[str, ...]] = {
+    "default": (),
+    "linear": ("factor",),
+    "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
+}
 
-    They are in the table ``rope_parameters``, or in separate fields in older files.
+
+def rotary_fields(fields: Fields) -> tuple[dict[str, Any], float]:
+    """Return our fields for the rotary positions, and the share of the dimensions that are rotated.
+
+    They are in the table ``rope_parameters``, or, in older files, in separate fields and the table ``rope_scaling``.
     """
-    table = fields.take("rope_parameters", dict, {"rope_type": "default"})
-    scaling = fields.take("rope_scaling", dict, {"rope_type": "default"})
-    kinds = {"rope_type", "type"}
-    for name, found, known in (
-        ("rope_parameters", table, kinds | {"rope_theta", "partial_rotary_factor"}),
-        ("rope_scaling", scaling, kinds),
-    ):
-        kind = found.get("rope_type", found.get("type", "default"))
-        if kind != "default" or not set(found) <= known:
-            said = ", ".join(f"{key} = {value}" for key, value in found.items())
-            allowed = ", ".join(sorted(known - kinds, reverse=True))
-            raise FileError(
-                f"{fields.where}: {name} has {said[:200]}; Saccade only takes rope_type = default"
-                f"{f' with {allowed}' * bool(allowed)} there."
-            )
-    base = table.get("rope_theta", fields.number("rope_theta", fields.number("rotary_emb_base", 10000.0)))
-    share = table.get("partial_rotary_factor", fields.number("rotary_pct", 1.0))
-    if not isinstance(base, int | float) or not isinstance(share, int | float):
+    newer = fields.take("rope_parameters", dict, {})
+    older = fields.take("rope_scaling", dict, {})
+    _check_table(fields, "rope_parameters", newer, {"rope_theta", "partial_rotary_factor"})
+    _check_table(fields, "rope_scaling", older, set())
+    table = newer if _kind(newer) != "default" else older
+    base = newer.get("rope_theta", fields.number("rope_theta", fields.number("rotary_emb_base", 10000.0)))
+    share = newer.get("partial_rotary_factor", fields.number("rotary_pct", 1.0))
+    numbers = [base, share, *(table[name] for name in _KINDS[_kind(table)])]
+    if not all(isinstance(one, int | float) and not isinstance(one, bool) for one in numbers):
         raise FileError(f"{fields.where}: rope_parameters must give numbers.")
-    return {"base": float(base), "share": float(share)}
+    found: dict[str, Any] = {"rotary_base": float(base)}
+    if _kind(table) != "default":
+        found["rotary_factor"] = float(table["factor"])
+    if _kind(table) == "llama3":
+        found["rotary_bands"] = (float(table["low_freq_factor"]), float(table["high_freq_factor"]))
+        found["rotary_trained_length"] = int(table["original_max_position_embeddings"])
+    return found, float(share)
+
+
+def _kind(table: dict[str, Any]) -> str:
+    return str(table.get("rope_type", table.get("type", "default")))
+
+
+def _check_table(fields: Fields, name: str, table: dict[str, Any], more: set[str]) -> None:
+    """Refuse a table of rotary positions with anything that ours cannot express, or without what its kind needs."""
+    needed = set(_KINDS.get(_kind(table), ()))
+    if _kind(table) not in _KINDS or not needed <= set(table) <= needed | more | {"rope_type", "type"}:
+        said = ", ".join(f"{key} = {value}" for key, value in table.items())
+        kinds = "; ".join(", ".join((f"rope_type = {kind}", *names)) for kind, names in _KINDS.items())
+        allowed = f", each also with {', '.join(sorted(more, reverse=True))}" if more else ""
+        raise FileError(f"{fields.where}: {name} has {said[:200]}; Saccade takes these tables: {kinds}{allowed}.")
+
+
+def rotary_table(config: TransformerConfig) -> dict[str, Any]:
+    """Return the table ``rope_parameters`` for our fields."""
+    table: dict[str, Any] = {"rope_type": "default", "rope_theta": config.rotary_base}
+    if config.rotary_factor != 1.0:
+        table |= {"rope_type": "linear", "factor": config.rotary_factor}
+        if config.rotary_bands is not None:
+            low, high = config.rotary_bands
+            table |= {"rope_type": "llama3", "low_freq_factor": low, "high_freq_factor": high}
+            table["original_max_position_embeddings"] = config.rotary_trained_length
+    return table
 
 
 def _configure(fields: Fields, use: Use, names: Collection[str]) -> TransformerConfig:
@@ -55,7 +86,7 @@ def _configure(fields: Fields, use: Use, names: Collection[str]) -> TransformerC
             window = None
         if window is not None or set(kinds) != {"full_attention"}:
             raise FileError(f"{fields.where}: Saccade does not express layers with and without a window in one model.")
-    rotary = rotary_fields(fields)
+    rotary, _ = rotary_fields(fields)
     fields.whole("max_position_embeddings", 0)  # rotary positions have no limit
     return TransformerConfig(
         width=width,
@@ -73,7 +104,7 @@ def _configure(fields: Fields, use: Use, names: Collection[str]) -> TransformerC
         norm_epsilon=fields.number("rms_norm_eps", 1e-6),
         attention_dropout=fields.number("attention_dropout", 0.0),
         position="rotary",
-        rotary_base=rotary["base"],
+        **rotary,
         tied_output=fields.flag("tie_word_embeddings", False),
     )
 
@@ -89,7 +120,7 @@ def _described(config: TransformerConfig) -> dict[str, Any]:
         "hidden_act": theirs(config.activation),
         "rms_norm_eps": config.norm_epsilon,
         "attention_dropout": config.attention_dropout,
-        "rope_parameters": {"rope_type": "default", "rope_theta": config.rotary_base},
+        "rope_parameters": rotary_table(config),
         "tie_word_embeddings": config.tied_output,
         "sliding_window": config.attention_window,
     }

@@ -1,7 +1,7 @@
 """From text to token ids, and from ids to padded batches."""
 
 from saccade.text.batches import pad, plan_batches
-from saccade.text.foreign import ForeignTokenizer, read_foreign
+from saccade.text.foreign import ForeignTokenizer, read_foreign, spaced_tokenizer
 from saccade.text.kinds import END, KINDS, MASK, PAD, SPECIAL_TOKENS, START, UNKNOWN
 from saccade.text.tokenizer import MASK_TEXT, Encoding, Special, Tokenizer
 from saccade.text.vocabulary import Vocabulary
@@ -24,5 +24,6 @@ __all__ = [
     "pad",
     "plan_batches",
     "read_foreign",
+    "spaced_tokenizer",
     "split_words",
 ]

@@ -20,7 +20,7 @@ from saccade.errors import FileError, OptionError
 from saccade.text.subwords import letters_to_bytes
 from saccade.text.tokenizer import MASK_TEXT, Encoding, Special, Tokenizer, check_texts, readable
 
-__all__ = ["ForeignTokenizer", "config_name", "read_foreign"]
+__all__ = ["ForeignTokenizer", "config_name", "read_foreign", "spaced_tokenizer"]
 
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 _LARGEST = 256 << 20  # bytes of a tokenizer file
@@ -196,6 +196,18 @@ def read_foreign(folder: Path, size: int, ids: Mapping[str, int | None]) -> Fore
     return ForeignTokenizer(inner, size, names)
 
 
+def spaced_tokenizer(entries: Sequence[str], names: Mapping[str, str], ends: bool) -> ForeignTokenizer:
+    """Make a tokenizer for tokens that are separated by spaces. ``names`` are those of the tokens for the start, the
+    end and unknown words; ``ends`` says whether a text that is read gets the one for its end."""
+    vocabulary = {entry: id for id, entry in enumerate(entries)}
+    for name in names.values():
+        if name not in vocabulary:
+            raise FileError(f"The vocabulary does not have the token {name!r}, which its model needs.")
+    inner = _spaced(vocabulary, names["unknown"])
+    kept = {role: name for role, name in names.items() if ends or role != "end"}
+    return ForeignTokenizer(inner, len(entries), {"pad": vocabulary.get("<blank>", 0), **kept})
+
+
 def _inner(folder: Path, settings: Mapping[str, Any], size: int) -> tokenizers.Tokenizer:
     for name in (f"tok{size}.bin", "tokenizer.bin"):
         if (folder / name).exists():
@@ -243,9 +255,9 @@ def _words(pieces: Sequence[str], settings: Mapping[str, Any]) -> tokenizers.Tok
     return inner
 
 
-def _spaced(vocabulary: dict[str, int]) -> tokenizers.Tokenizer:
+def _spaced(vocabulary: dict[str, int], unknown: str | None = None) -> tokenizers.Tokenizer:
     """Make a tokenizer for tokens that are separated by spaces."""
-    unknown = next((name for name in ("[UNK]", "<unk>") if name in vocabulary), None)
+    unknown = unknown or next((name for name in ("[UNK]", "<unk>") if name in vocabulary), None)
     inner = tokenizers.Tokenizer(models.WordLevel(vocabulary, unk_token=unknown or "<unk>"))
     inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return inner

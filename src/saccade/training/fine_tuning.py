@@ -12,26 +12,33 @@ from saccade.models.low_rank import add_low_rank
 from saccade.models.weights import unshared
 from saccade.tasks.base.model_folder import load_weights, read_bundle
 from saccade.tasks.base.settings import TrainingSettings
+from saccade.tasks.base.task import Task
 from saccade.training.run_folder import RunFolder
 
 __all__ = ["copy_initial_weights", "prepare_layers", "rate_share"]
 
+#: The layers of a network that have a row for each label.
+OUTPUTS = ("output", "distilled_output")
 _BLOCK = re.compile(r"(encoder|decoder)\.(\d+)\.")
 
 
-def copy_initial_weights(run: RunFolder, network: nn.Module) -> tuple[set[str], str]:
+def copy_initial_weights(run: RunFolder, network: nn.Module, task: Task) -> tuple[set[str], str]:
     """Copy the weights of the --init model: all of them if its task is the same, otherwise those that both have.
 
-    Returns the names of the tensors that were copied, and a sentence about them for the user.
+    If the labels are others, the output layer is not copied: its rows would stand for other labels. Returns the names
+    of the tensors that were copied, and a sentence about them for the user.
     """
     if run.init is None:
         return set(), ""
     other = read_bundle(run.init)
     theirs, ours = unshared(other.model), unshared(network)
-    if isinstance(other.task, run.recipe.task):
+    is_same, is_relabelled = isinstance(other.task, run.recipe.task), _labels(other.task) != _labels(task)
+    if is_same and not is_relabelled:
         load_weights(network, theirs, str(run.init))
         return set(ours), ""
     shared = {name for name in ours if name in theirs and theirs[name].shape == ours[name].shape}
+    if is_same:
+        shared = {name for name in shared if name.split(".")[0] not in OUTPUTS}
     if not shared:
         raise OptionError(
             f"{run.init} ({other.task.name}, {other.kind}) shares no weights with this recipe's {run.recipe.kind}; use "
@@ -39,6 +46,10 @@ def copy_initial_weights(run: RunFolder, network: nn.Module) -> tuple[set[str], 
         )
     load_weights(network, ours | {name: theirs[name] for name in shared}, str(run.init))
     return shared, f"Starting from {run.init}: {len(shared)} of {len(ours)} tensors are copied."
+
+
+def _labels(task: Task) -> list[str] | None:
+    return getattr(task, "labels", None)
 
 
 def prepare_layers(network: nn.Module, settings: TrainingSettings, copied: Collection[str]) -> None:

@@ -58,7 +58,7 @@ def train(
 
         torch.manual_seed(recipe.training.seed)
         network = task.build(recipe.kind, recipe.model)
-        copied, note = copy_initial_weights(run, network)
+        copied, note = copy_initial_weights(run, network, task)
         prepare_layers(network, recipe.training, copied)
         checkpoint = processes.in_turn(lambda: run.checkpoints.latest(display.warn))
         trainer = Trainer(task, network, examples, validation, device, processes)

@@ -150,6 +150,8 @@ def keep(call: Call) -> Call:
     bias = call.bias
     if isinstance(bias, Tensor):
         bias = _kept(bias) if bias.is_inference() else bias.detach()
+    elif bias is not None:
+        bias = bias.frozen()
     return replace(
         call,
         query=_kept(call.query),

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from saccade.pretrained import read_pretrained
+from saccade.models import VisionConfig
+from saccade.pretrained import Pretrained, read_pretrained
 from saccade.pretrained.family import Use
 from saccade.tasks.base.task import Bundle
 from saccade.tasks.registry import task_of_model
-from saccade.text import read_foreign
+from saccade.text import ForeignTokenizer, read_foreign
 
 __all__ = ["adopt"]
 
@@ -25,6 +27,7 @@ TASK_OF: Mapping[Use, str] = {
     "encode": "sentence-similarity",
     "label texts": "classification",
     "label words": "tagging",
+    "label images": "images",
 }
 
 
@@ -32,20 +35,35 @@ def adopt(path: Path) -> Bundle:
     """Open a folder that another library wrote."""
     model = read_pretrained(path)
     entry = task_of_model(TASK_OF[model.use])
-    ids = {
-        "pad": model.id("pad_token_id"),
-        "start": model.id("decoder_start_token_id", "bos_token_id"),
-        "end": model.id("eos_token_id"),
-    }
-    state = entry.task.state_class.adopt(
-        model, read_foreign(path if path.is_dir() else path.parent, model.vocabulary, ids)
-    )
+    tokenizer = _tokenizer(path, model) if model.preparation is None and model.entries is None else None
+    state = entry.task.state_class.adopt(model, tokenizer)  # type: ignore[arg-type]
     return Bundle(
         entry.task(state),
         "transformer",
         model.config,
         model.network,
         entry.predictor.options(),
+        data=_data(model),
         family=model.family.name,
         unused=model.unused,
     )
+
+
+def _tokenizer(path: Path, model: Pretrained) -> ForeignTokenizer:
+    ids = {
+        "pad": model.id("pad_token_id"),
+        "start": model.id("decoder_start_token_id", "bos_token_id"),
+        "end": model.id("eos_token_id"),
+    }
+    return read_foreign(path if path.is_dir() else path.parent, model.vocabulary, ids)
+
+
+def _data(model: Pretrained) -> dict[str, Any]:
+    """Return the ``[data]`` table of images: how pictures are fitted to the size that the network takes."""
+    found = model.preparation
+    if found is None:
+        return {}
+    assert isinstance(model.config, VisionConfig)
+    table = {"shape": [*model.config.image_size, model.config.channels], "filter": found.filter}
+    cut = found.resized
+    return table if cut is None else table | {"cut_from": cut if isinstance(cut, int) else list(cut)}

@@ -16,6 +16,7 @@ from saccade.data.digits import read_digits
 from saccade.data.images import (
     IDX_IMAGES,
     PICTURES,
+    Fitting,
     Pixels,
     describe_shape,
     picture_files,
@@ -64,13 +65,20 @@ class ImageInputPredictor(Predictor):
         shape: tuple[int, int, int] = self.task.state.shape
         return shape
 
+    @property
+    def fitting(self) -> Fitting:
+        """How pictures of another size are fitted: as in training."""
+        how = self.read_as
+        cut = how.get("cut_from")
+        return Fitting(how.get("filter", "box"), tuple(cut) if isinstance(cut, list) else cut)
+
     def parse(self, given: str) -> InputImage:
         """Read a picture (``cat.png``), or one image of a larger file by its number, counting from 1
         (``images.npz:17``, ``t10k-images-idx3-ubyte.gz:17`` or ``digits:17``)."""
         numbered = _NUMBERED.fullmatch(given)
         path = resolve_path(given)
         if path.suffix.lower() in PICTURES and (numbered is None or path.exists()):
-            return InputImage(read_picture(path, self.shape), given)
+            return InputImage(read_picture(path, self.shape, self.fitting), given)
         if numbered is None and not path.exists():
             raise FileError(
                 f"There is no file {given!r}; give a picture ({', '.join(PICTURES)}), or one image of a "
@@ -120,7 +128,7 @@ class ImageInputPredictor(Predictor):
         ((form, content),) = value.items()
         if form != "sample":
             picture = decode_picture(content) if form == "png" else picture_of_rows(content)
-            return InputImage(fit_picture(picture, self.shape), "the image")
+            return InputImage(fit_picture(picture, self.shape, self.fitting), "the image")
         count = len(self.samples)
         if not isinstance(content, int) or isinstance(content, bool) or not 1 <= content <= count:
             raise OptionError(f"The sample must be a whole number from 1 to {count}, not {_shorten(content)}.")

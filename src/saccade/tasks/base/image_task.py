@@ -17,10 +17,11 @@ from saccade.models import VisionConfig
 from saccade.tasks.base.image_augmentation import ImageSettings, augment
 from saccade.tasks.base.task import TaskState
 
-__all__ = ["ImageState", "check_shape", "measure_images", "patch_names", "suggest_patch", "token_names"]
+__all__ = ["ImageState", "Spread", "check_shape", "measure_images", "patch_names", "suggest_patch", "token_names"]
 
 Shape = tuple[int, int, int]  # height, width, channels
-Spread = tuple[float, float]  # mean and standard deviation of all pixels, as numbers from 0 to 1
+#: The mean and the standard deviation of all pixels, as numbers from 0 to 1, or of those of each channel.
+Spread = tuple[float, float] | tuple[tuple[float, ...], tuple[float, ...]]
 
 #: A good number of patches: enough to look at, and few enough to be fast.
 USUAL_PATCHES = 36
@@ -36,7 +37,7 @@ class ImageState(TaskState):
     def load_images(description: Mapping[str, Any]) -> tuple[Shape, Spread]:
         """Restore the shape and the spread of pixels from what ``description`` returned."""
         height, width, channels = description["shape"]
-        mean, deviation = description["pixels"]
+        mean, deviation = (tuple(one) if isinstance(one, list) else one for one in description["pixels"])
         return (height, width, channels), (mean, deviation)
 
     def description(self) -> dict[str, Any]:
@@ -51,15 +52,21 @@ class ImageState(TaskState):
                 f"are {describe_shape(self.shape)}; set image_size = [{height}, {width}] and channels = {channels}."
             )
 
+    @property
+    def spread(self) -> tuple[Float[Tensor, "#C 1 1"], Float[Tensor, "#C 1 1"]]:
+        """The mean and the standard deviation of the pixels of each channel, or of all."""
+        mean, deviation = (torch.tensor(one).view(-1, 1, 1) for one in self.pixels)
+        return mean, deviation
+
     def normalise(self, images: Sequence[Pixels]) -> Float[Tensor, "B C H W"]:
         """Convert images to tensors whose pixels have mean 0 and standard deviation 1 over the training images."""
-        mean, deviation = self.pixels
+        mean, deviation = self.spread
         numbers = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).float() / 255
         return ((numbers - mean) / deviation).contiguous()
 
     def augment(self, images: Float[Tensor, "B C H W"], settings: ImageSettings) -> Float[Tensor, "B C H W"]:
         """Vary normalised images at random."""
-        mean, deviation = self.pixels
+        mean, deviation = self.spread
         return (augment(images * deviation + mean, settings) - mean) / deviation
 
 
@@ -87,8 +94,8 @@ def patch_names(config: VisionConfig) -> list[str]:
 
 
 def token_names(config: VisionConfig) -> list[str]:
-    """Return the names of all tokens of an image: its patches, after the class token if there is one."""
-    return [*(["[CLASS]"] if config.pooling == "class" else []), *patch_names(config)]
+    """Return the names of all tokens of an image: its patches, after the class token and others if there are any."""
+    return [*("[CLASS]", "[DISTILLATION]")[: config.leading_tokens], *patch_names(config)]
 
 
 def suggest_patch(height: int, width: int) -> int:

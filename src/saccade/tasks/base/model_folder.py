@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from saccade.attention import LinearPositions
 from saccade.errors import DamagedError, FileError, OptionError, SaccadeError
-from saccade.models import TransformerConfig, low_rank
+from saccade.models import TransformerConfig, VisionConfig, low_rank
 from saccade.models.weights import unshared
 from saccade.pretrained import is_pretrained, weights_checksum
 from saccade.storage import (
@@ -187,9 +187,10 @@ def bundle_recipe(path: Path) -> dict[str, Any]:
         bundle = read_bundle(path)
         config = cast(TransformerConfig, bundle.config)
         model = {"kind": bundle.kind, **config.model_dump(mode="json", exclude_none=True)}
-        longest = config.max_length if config.position == "learned" else None
+        is_text = not isinstance(config, VisionConfig)
+        longest = config.max_length if config.position == "learned" and is_text else None
         text = {} if longest is None else {"longest": longest, "context": longest}
-        return {"task": bundle.task.name, "data": {}, "text": text, "model": model}
+        return {"task": bundle.task.name, "data": dict(bundle.data), "text": text, "model": model}
     folder = open_folder(_model_folder(path))
     recipe = _recipe(folder)
     if recipe.get("task") == "autoencoder":  # one task in earlier versions

@@ -140,8 +140,8 @@ class TaskState(ABC):
         """Return the state for a model that another library trained."""
         raise OptionError(f"{model.family.name} models cannot be used for this task.")
 
-    def continued(self, settings: Mapping[str, Any]) -> Self:
-        """Return the state for a new run, with its own recipe, that starts from the weights of this model."""
+    def continued(self, settings: Mapping[str, Any], train: Sequence[Any]) -> Self:
+        """Return the state for a new run, with its own recipe and examples, that starts from this model's weights."""
         return self
 
     @classmethod
@@ -213,7 +213,7 @@ class Task(ABC):
             return cls.state_class.prepare(settings, train)
         state: TaskState = initial.state
         if isinstance(initial, cls):
-            return state.continued(settings)
+            return state.continued(settings, train)
         tokenizer = state.vocabularies().get("tokenizer")
         if not cls.state_class.takes_tokenizer or not isinstance(tokenizer, Tokenizer):
             raise OptionError(f"Cannot initialise a {cls.name} model from a {initial.name} model.")

@@ -68,7 +68,7 @@ class CaptionsAnswer(Answer):
         if the network has no attention."""
         if self.config is None:
             return []
-        first, grid = int(self.config.pooling == "class"), self.config.grid
+        first, grid = self.config.leading_tokens, self.config.grid
         # Row t belongs to the token that was read when token t was generated.
         weights = self.view.matrix(layer or self.layer)
         return [

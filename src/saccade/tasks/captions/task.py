@@ -24,7 +24,7 @@ from saccade.models.captioner import Captioner, CaptionerConfig
 from saccade.models.recurrent_captioner import RecurrentCaptioner, RecurrentCaptionerConfig
 from saccade.tasks.base.decoder_batch import DecoderBatch, decoder_tokens
 from saccade.tasks.base.image_augmentation import ImageSettings
-from saccade.tasks.base.image_task import ImageState, check_shape, measure_images, token_names
+from saccade.tasks.base.image_task import ImageState, Spread, check_shape, measure_images, token_names
 from saccade.tasks.base.settings import SearchTraining
 from saccade.tasks.base.task import (
     CheckCancelled,
@@ -88,7 +88,7 @@ class CaptionsState(ImageState, TokenizerState):
 
     tokenizer: Tokenizer
     shape: tuple[int, int, int]
-    pixels: tuple[float, float]
+    pixels: Spread
 
     @classmethod
     def prepare(

@@ -117,6 +117,11 @@ class ClassificationState(TokenizerState):
         longest = model.config.max_length if model.config.position == "learned" else model.trained_length
         return cls(dict.fromkeys(model.labels, 0), tokenizer, longest or sys.maxsize)
 
+    def continued(self, settings: Mapping[str, Any], train: Sequence[LabelledText]) -> Self:
+        """With other labels than those that the model knows, its output layer is learned anew."""
+        again = self.prepare(settings, train, self.tokenizer)
+        return self if set(again.counts) <= set(self.counts) else again
+
     @classmethod
     def load(cls, description: Mapping[str, Any], read: ReadFile, where: str) -> Self:
         return cls(dict(description["labels"]), read_tokenizer(read, where), read_count(description, "longest"))

@@ -20,7 +20,7 @@ from saccade.models.autoencoder import (
     PatchAutoencoderConfig,
 )
 from saccade.tasks.base.image_augmentation import ImageSettings, augment
-from saccade.tasks.base.image_task import ImageState, check_shape, measure_images
+from saccade.tasks.base.image_task import ImageState, Spread, check_shape, measure_images
 from saccade.tasks.base.neighbours import AT_ONCE, MOST_BYTES, MOST_SAVED, NeighbourIndex, evenly_spaced
 from saccade.tasks.base.settings import ImageTraining
 from saccade.tasks.base.task import Batch, CheckCancelled, Loss, Network, Probe, ReadFile, ScoredTask, device_of
@@ -46,7 +46,7 @@ class ImageAutoencoderState(ImageState):
     """The shape, mean and standard deviation of the training images, and the neighbours of a trained model."""
 
     shape: tuple[int, int, int]
-    pixels: tuple[float, float]
+    pixels: Spread
     index: NeighbourIndex = field(default_factory=NeighbourIndex)
 
     @classmethod
@@ -98,7 +98,7 @@ class ImageAutoencoder(ScoredTask):
         """Return a batch to train on. The model must remove noise and fill in erased parts, but keep other changes."""
         plain = self.plain_batch(examples)
         changes: ImageSettings = self.settings["images"]
-        mean, deviation = self.state.pixels
+        mean, deviation = self.state.spread
         moved = augment(plain.target * deviation + mean, changes.model_copy(update={"noise": 0.0, "erase": 0.0}))
         hidden = augment(moved, ImageSettings(noise=changes.noise, erase=changes.erase))
         return replace(plain, read=(hidden - mean) / deviation, target=(moved - mean) / deviation)
@@ -118,7 +118,7 @@ class ImageAutoencoder(ScoredTask):
 
     def reconstruct(self, model: nn.Module, images: Sequence[Pixels]) -> list[Pixels]:
         """Reconstruct each image."""
-        mean, deviation = self.state.pixels
+        mean, deviation = self.state.spread
         found: list[Pixels] = []
         for read in self._batches(model, images):
             numbers = (model(read).float().cpu() * deviation + mean).clamp(0, 1).permute(0, 2, 3, 1)

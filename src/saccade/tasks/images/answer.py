@@ -65,7 +65,7 @@ class ImagesAnswer(Answer):
         title = f"{self.text}  {self.score:.3f}"
         if self.config is None:
             return images_side_by_side([("image", drawable_pixels(self.image.pixels))], title=title, dark=dark)
-        first = int(self.config.pooling == "class")
+        first = self.config.leading_tokens
         shown = [("all layers (rollout)", patch_flow(self.view, self.config).numpy())]
         for name in self.view.names:
             weights = self.view.one_row(name, 0) if first else self.view.matrix(name).mean(dim=0)

@@ -13,6 +13,8 @@ from pydantic import Field, model_validator
 
 from saccade.data.digits import read_digits
 from saccade.data.images import (
+    Filter,
+    Fitting,
     LabelledImage,
     Shape,
     describe_images,
@@ -46,6 +48,12 @@ class ImageData(BuiltinOrFile):
         default_factory=list, description="Names of the labels 0, 1, ... in order; if empty, the numbers are the names"
     )
     shape: tuple[int, int, int] | None = SHAPE
+    filter: Filter = Field("box", description="How pictures are resized: nearest, lanczos, bilinear, bicubic, ...")
+    cut_from: tuple[int, int] | int | None = Field(
+        None,
+        description="Resize to this height and width, or this shorter side, and cut the shape out of the middle; if "
+        "not given, pictures are resized to the shape itself",
+    )
     validation_images: str | None = Field(
         None, description="Images that select the best model; if not given, a share of the training images does"
     )
@@ -76,7 +84,7 @@ class ImagesFiles(PictureReader[LabelledImage]):
     """Reads labelled images from folders, .npz files or idx files."""
 
     settings = ImageData
-    read_as = ("classes", "shape")
+    read_as = ("classes", "shape", "filter", "cut_from")
 
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
@@ -196,7 +204,8 @@ def _read(data: ImageData, part: str, shape: Shape | None, say: Say) -> list[Lab
         images = read_digits()
     else:
         file, labels = getattr(data, f"{part}images"), getattr(data, f"{part}labels")
-        images = read_images(resolve_path(file), None if labels is None else resolve_path(labels), shape, say)
+        fitting = Fitting(data.filter, data.cut_from)
+        images = read_images(resolve_path(file), None if labels is None else resolve_path(labels), shape, say, fitting)
     if not data.classes:
         return images
     names = {str(number): name for number, name in enumerate(data.classes)}

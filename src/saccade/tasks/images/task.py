@@ -18,12 +18,14 @@ from saccade.data.images import LabelledImage, Pixels, describe_shape, unseen_cl
 from saccade.lens.view import View, view
 from saccade.models import VisionConfig, VisionTransformer
 from saccade.models.convnet import ConvNet, ConvNetConfig
+from saccade.pretrained import Pretrained
 from saccade.tasks.base.image_augmentation import ImageSettings
-from saccade.tasks.base.image_task import ImageState, check_shape, measure_images, patch_names, token_names
+from saccade.tasks.base.image_task import ImageState, Spread, check_shape, measure_images, patch_names, token_names
 from saccade.tasks.base.label_scores import UNSEEN
 from saccade.tasks.base.label_task import LabelPredictions, LabelTask, label_fact
 from saccade.tasks.base.settings import ImageTraining
 from saccade.tasks.base.task import Batch, Network, Probe, ReadFile, device_of
+from saccade.text import ForeignTokenizer
 
 __all__ = ["EncodedImage", "ImageBatch", "Images", "ImagesState", "ImagesTraining", "patch_flow", "view_image"]
 
@@ -64,11 +66,21 @@ class ImagesState(ImageState):
 
     labels: list[str]
     shape: tuple[int, int, int]
-    pixels: tuple[float, float]
+    pixels: Spread
 
     @classmethod
     def prepare(cls, settings: Mapping[str, Any], train: Sequence[LabelledImage], tokenizer: Any = None) -> Self:
-        return cls(sorted({image.label for image in train}, key=_by_number), *measure_images(train))
+        return cls(_labels(train), *measure_images(train))
+
+    @classmethod
+    def adopt(cls, model: Pretrained, tokenizer: ForeignTokenizer | None) -> Self:
+        config, found = cast(VisionConfig, model.config), model.preparation
+        assert found is not None
+        return cls(model.labels, (*config.image_size, config.channels), (found.mean, found.deviation))
+
+    def continued(self, settings: Mapping[str, Any], train: Sequence[LabelledImage]) -> Self:
+        labels = _labels(train)
+        return self if set(labels) <= set(self.labels) else replace(self, labels=labels)
 
     @classmethod
     def load(cls, description: Mapping[str, Any], read: ReadFile, where: str) -> Self:
@@ -163,6 +175,10 @@ class Images(LabelTask):
         ]
 
 
+def _labels(images: Sequence[LabelledImage]) -> list[str]:
+    return sorted({image.label for image in images}, key=_by_number)
+
+
 def _by_number(label: str) -> tuple[int, int, str]:
     """Return a sort key: whole numbers in numerical order, then names in alphabetical order."""
     return (0, int(label), label) if label.isascii() and label.isdigit() and len(label) < 10 else (1, 0, label)
@@ -183,6 +199,7 @@ def patch_flow(seen: View, config: VisionConfig) -> Float[Tensor, "rows columns"
     """Return how much of each patch reaches the answer: the rollout of all layers (Abnar & Zuidema 2020), which starts
     at the class token, or at the mean of all patches if the answer is computed from the mean."""
     flow = seen.rollout()
-    first = int(config.pooling == "class")
-    reached = flow[0] if first else flow.mean(dim=0)
+    first = config.leading_tokens
+    answering = {"none": min(first, 1), "token": 1, "output": 2}[config.distillation]  # tokens with an output layer
+    reached = flow[: answering or None].mean(dim=0)
     return reached[first:].view(config.grid)

@@ -118,7 +118,7 @@ class LanguageModelState(TokenizerState):
         context = min(trained or LONGEST_WINDOW, LONGEST_WINDOW)
         return cls(tokenizer, context, separated=tokenizer.special.end is not None, framed=True)
 
-    def continued(self, settings: Mapping[str, Any]) -> Self:
+    def continued(self, settings: Mapping[str, Any], train: Sequence[Any]) -> Self:
         return replace(self, context=settings["text"].context, carries=_carries(settings))
 
     @classmethod

@@ -133,7 +133,7 @@ class MaskedLanguageModelState(TokenizerState):
     def adopt(cls, model: Pretrained, tokenizer: ForeignTokenizer) -> Self:
         return cls(tokenizer, min(model.config.max_length, LONGEST_PIECE))
 
-    def continued(self, settings: Mapping[str, Any]) -> Self:
+    def continued(self, settings: Mapping[str, Any], train: Sequence[Any]) -> Self:
         return replace(self, context=settings["text"].context, share=settings["text"].share)
 
     @classmethod

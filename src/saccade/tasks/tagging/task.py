@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -82,6 +82,11 @@ class TaggingState(TaskState):
     def adopt(cls, model: Pretrained, tokenizer: ForeignTokenizer) -> Self:
         """The labels are those of its config.json; the words that it was trained on are not known."""
         return cls(model.labels, Words.train([], TaggingText(), tokenizer))
+
+    def continued(self, settings: Mapping[str, Any], train: Sequence[TaggedSentence]) -> Self:
+        """With other labels than those that the model knows, its output layer is learned anew."""
+        labels = sorted({label for sentence in train for label in sentence.labels})
+        return self if set(labels) <= set(self.labels) else replace(self, labels=labels)
 
     @classmethod
     def load(cls, description: Mapping[str, Any], read: ReadFile, where: str) -> Self:

@@ -42,7 +42,7 @@ from saccade.tasks.base.text_settings import TokenKind, TokenSettings
 from saccade.tasks.translation.alignment import choose_alignment_heads, compute_weights, read_alignment
 from saccade.tasks.translation.gold import GoldPair, token_links, word_agreement
 from saccade.tasks.translation.guided import guided_loss
-from saccade.text import ForeignTokenizer, Tokenizer, pad
+from saccade.text import ForeignTokenizer, Tokenizer, pad, spaced_tokenizer
 
 __all__ = ["EncodedPair", "TextSettings", "Translation", "TranslationBatch", "TranslationState", "TranslationTraining"]
 
@@ -126,7 +126,10 @@ class TranslationState(TaskState):
         return cls(text.train(sources), of_target.train(targets))
 
     @classmethod
-    def adopt(cls, model: Pretrained, tokenizer: ForeignTokenizer) -> Self:
+    def adopt(cls, model: Pretrained, tokenizer: ForeignTokenizer | None) -> Self:
+        if model.entries is not None:
+            return cls(*_of_entries(model, *model.entries))
+        assert tokenizer is not None
         if tokenizer.special.start is None or tokenizer.special.end is None:
             raise FileError(f"This {model.family.name} model does not say which tokens start and end a text.")
         return cls(tokenizer, tokenizer)
@@ -152,6 +155,18 @@ class TranslationState(TaskState):
 
     def vocabularies(self) -> Mapping[str, Tokenizer]:
         return {"source": self.source, "target": self.target}
+
+
+def _of_entries(model: Pretrained, source: list[str], target: list[str]) -> tuple[Tokenizer, Tokenizer]:
+    """Return the tokenizers of a model whose files list the tokens of both sides."""
+    fields = model.fields
+    if fields.get("add_source_bos"):
+        raise FileError("config.json: add_source_bos is true; Saccade can only express false.")
+    start = {"start": fields.get("decoder_start_token", fields["bos_token"])}
+    names = {"unknown": fields["unk_token"], "end": fields["eos_token"]}
+    ends = bool(fields.get("add_source_eos"))
+    read = names if ends else {"unknown": names["unknown"]}
+    return spaced_tokenizer(source, read, ends), spaced_tokenizer(target, names | start, True)
 
 
 class Translation(Task):

@@ -1,0 +1,102 @@
+"""How a model of another library takes its images: the ``preprocessor_config.json`` of its folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from saccade.errors import FileError
+from saccade.pretrained.fields import Fields, read_fields
+
+__all__ = ["FILTERS", "Preparation", "preparation_fields", "read_preparation"]
+
+NAME = "preprocessor_config.json"
+#: The filters for resizing, by their numbers in Pillow.
+FILTERS = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}
+#: The fields that are read, and those that change no pixel: how the file was made, and how arrays are returned.
+_KNOWN = frozenset(
+    """
+    crop_size data_format device disable_grouping do_center_crop do_convert_rgb do_normalize do_rescale do_resize
+    feature_extractor_type image_mean image_processor_type image_std input_data_format processor_class resample
+    rescale_factor return_tensors size
+    """.split()  # noqa: SIM905 - a list of 20 lines says no more
+)
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """How a picture becomes the numbers that a network takes."""
+
+    mean: tuple[float, ...]  # of each channel, subtracted from numbers between 0 and 1,
+    deviation: tuple[float, ...]  # by which they are then divided
+    filter: str  # by which pictures of another size are resized
+    resized: tuple[int, int] | int | None  # to this size, or shorter side, before the middle is cut out; None: no cut
+
+
+def read_preparation(folder: Path, size: tuple[int, int], channels: int) -> Preparation:
+    """Read the file; ``size`` and ``channels`` are those of the network."""
+    path = folder / NAME
+    if not path.exists():
+        raise FileError(
+            f"{folder} has no {NAME}, which says how pictures become numbers; save it with transformers: "
+            "AutoImageProcessor.from_pretrained(name).save_pretrained(folder)."
+        )
+    fields = read_fields(path)
+    for name in ("do_resize", "do_rescale", "do_normalize"):
+        fields.expect(name, True)
+    for name, value in fields.values.items():
+        if name not in _KNOWN and value not in (None, False):
+            raise FileError(f"{path} has the field {name!r}, which Saccade does not know; it could change the pixels.")
+    scale = fields.number("rescale_factor", 1 / 255)
+    if abs(scale * 255 - 1) > 1e-6:
+        raise FileError(f"{path}: rescale_factor is {scale}; Saccade can only express 1/255.")
+    mean, deviation = (_each(fields, name, channels) for name in ("image_mean", "image_std"))
+    number = fields.whole("resample", 2)
+    if number not in FILTERS:
+        raise FileError(f"{path}: resample is {number}; Saccade has {', '.join(map(str, FILTERS))}.")
+    stated = _size(fields, "size")
+    cut = _size(fields, "crop_size") if fields.values.get("do_center_crop") else None
+    if (cut or stated) != size:
+        raise FileError(f"{path}: images have the size {cut or stated} there, and {size} in config.json.")
+    return Preparation(mean, deviation, FILTERS[number], None if cut is None else stated)
+
+
+def preparation_fields(found: Preparation, size: tuple[int, int]) -> dict[str, Any]:
+    """Return the fields of the file."""
+    sides = ("height", "width")
+    edge = {"shortest_edge": found.resized} if isinstance(found.resized, int) else None
+    cut = {"do_center_crop": True, "crop_size": dict(zip(sides, size, strict=True))} if found.resized else {}
+    return {
+        "do_resize": True,
+        "size": edge or dict(zip(sides, found.resized or size, strict=True)),  # type: ignore[arg-type]
+        "resample": next(number for number, name in FILTERS.items() if name == found.filter),
+        **cut,
+        "do_rescale": True,
+        "rescale_factor": 1 / 255,
+        "do_normalize": True,
+        "image_mean": list(found.mean),
+        "image_std": list(found.deviation),
+    }
+
+
+def _each(fields: Fields, name: str, channels: int) -> tuple[float, ...]:
+    """A number for each channel, between 0 and 1."""
+    given = fields.take(name, list, [0.5] * channels)
+    if len(given) != channels or not all(isinstance(one, int | float) and 0 <= one <= 1 for one in given):
+        raise FileError(f"{fields.where}: {name} must be {channels} numbers between 0 and 1, not {str(given)[:60]}.")
+    if name == "image_std" and not all(given):
+        raise FileError(f"{fields.where}: image_std must not be 0.")
+    return tuple(float(one) for one in given)
+
+
+def _size(fields: Fields, name: str) -> tuple[int, int] | int:
+    """A height and a width, or the length of the shorter side."""
+    given = fields.take(name, (dict, int))
+    found = (given, given) if isinstance(given, int) else given.get("shortest_edge")
+    if isinstance(given, dict) and found is None:
+        found = (given.get("height"), given.get("width"))
+    sides = found if isinstance(found, tuple) else (found,)
+    if not all(type(side) is int and 0 < side <= 1 << 14 for side in sides):
+        raise FileError(f"{fields.where}: {name} is {str(given)[:60]}, which is not a height and a width.")
+    return found
