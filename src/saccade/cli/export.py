@@ -14,11 +14,13 @@ __all__ = ["export"]
 
 def export(
     model: Model,
-    to: Annotated[str, typer.Option("--to", help="Format: huggingface or ctranslate2.", show_default=False)],
+    to: Annotated[str, typer.Option("--to", help="Format: huggingface, ctranslate2 or onnx.", show_default=False)],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write.", show_default=False)],
     inputs: Annotated[
         Path | None,
-        typer.Option(help="File of texts to compare answers on, one per line; by default built-in sentences."),
+        typer.Option(
+            help="File of texts, or names of pictures, one per line, to compare answers on; by default built-in."
+        ),
     ] = None,
 ) -> None:
     """Write a model for another library.
@@ -30,6 +32,7 @@ def export(
     Examples:
       saccade export runs/demo --to ctranslate2 -o demo-ctranslate2
       saccade export runs/shakespeare --to huggingface -o shakespeare
+      saccade export runs/sst2 --to onnx -o sst2-onnx
     """
     from saccade.data.inputs import read_texts
     from saccade.tasks.base.exporting import export as export_model

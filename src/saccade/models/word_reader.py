@@ -69,8 +69,10 @@ class CharacterReader(nn.Module):
             self.network = Recurrent("lstm", config.character_width, width // 2, bidirectional=True)
 
     def forward(self, characters: Int[Tensor, "B N C"]) -> Float[Tensor, "B N D"]:
-        # Each distinct word is read only once, however often it occurs in the batch.
-        words, place = torch.unique(characters.flatten(0, 1), dim=0, return_inverse=True)
+        # Each distinct word is read only once, however often it occurs in the batch; a graph reads all of them.
+        words, place = characters.flatten(0, 1), slice(None)
+        if not torch.compiler.is_exporting():
+            words, place = torch.unique(words, dim=0, return_inverse=True)
         counts = (words != 0).sum(dim=1)
         marked = F.pad(words, (1, 1))
         marked[:, 0] = self.begin
@@ -82,7 +84,8 @@ class CharacterReader(nn.Module):
         else:
             _, final = self.network(vectors, counts + 2)
             read = torch.cat([state[0] for state in final], dim=-1)
-        return read[place.to(device)].view(*characters.shape[:2], -1)
+        found = read[place.to(device) if isinstance(place, Tensor) else place]
+        return found.view(*characters.shape[:2], -1)
 
     def _convolve(
         self, network: nn.Conv1d, vectors: Float[Tensor, "M C I"], counts: Int[Tensor, " M"]

@@ -14,6 +14,7 @@ from saccade.tasks.base.exporting.ctranslate2 import to_ctranslate2
 from saccade.tasks.base.exporting.files import Export
 from saccade.tasks.base.exporting.huggingface import to_huggingface
 from saccade.tasks.base.exporting.inputs import given_inputs
+from saccade.tasks.base.exporting.onnx import to_onnx
 from saccade.tasks.base.model_folder import read_bundle
 from saccade.tasks.base.task import Bundle
 
@@ -23,6 +24,7 @@ __all__ = ["FORMATS", "export"]
 FORMATS: Mapping[str, Callable[[Bundle, Sequence[str]], Export]] = {
     "huggingface": to_huggingface,
     "ctranslate2": to_ctranslate2,
+    "onnx": to_onnx,
 }
 
 

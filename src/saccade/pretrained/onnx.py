@@ -1,0 +1,257 @@
+"""Transformers as ONNX graphs: what a network reads and writes, with the axes that may have any length.
+
+A network that gives one answer is one graph. One that writes text is two: ``encoder`` reads the source once, and
+``decoder`` reads the tokens so far and the keys and values that it returned for them before, so that each step reads
+one more token. A language model has the second graph alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from saccade.attention import KeyValue, padding
+from saccade.errors import OptionError
+from saccade.models import (
+    DecoderOnly,
+    EncoderDecoder,
+    EncoderOnly,
+    TransformerConfig,
+    VisionConfig,
+    VisionTransformer,
+)
+from saccade.models.autoencoder import PatchAutoencoder, TransformerAutoencoder
+from saccade.models.captioner import Captioner
+from saccade.models.classifier import Classifier
+from saccade.models.encoders import run_encoder
+from saccade.models.sentence_encoder import SentenceEncoder
+from saccade.models.tagger import Tagger, TransformerTaggerConfig
+from saccade.models.transformer import CrossDecoder
+from saccade.models.transformer_layers import decoder_mask
+
+__all__ = ["Graph", "graphs", "kept_names"]
+
+#: The sizes of the example that a graph is traced with; no two are equal, so that none can be taken for another.
+BATCH, TOKENS, PAST, SOURCE = 2, 3, 5, 7
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A part of a network that becomes one file."""
+
+    module: nn.Module
+    examples: tuple[Any, ...]  # of its arguments
+    axes: tuple[Any, ...]  # the names of the axes of each argument that may have any length
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+def graphs(network: nn.Module) -> dict[str, Graph]:
+    """Return the graphs of a network by the names of their files. A network that has none is refused by name."""
+    if not isinstance(getattr(network, "config", None), TransformerConfig):
+        raise OptionError(f"Only Transformers can be exported to ONNX, not the network {type(network).__name__}.")
+    if isinstance(network, DecoderOnly):
+        return {"decoder": _decoder(_StepDecoder(network), network)}
+    if isinstance(network, Captioner | EncoderDecoder):
+        return {"encoder": _source(network), "decoder": _decoder(_StepCrossDecoder(network), network)}
+    if isinstance(network, VisionTransformer | PatchAutoencoder):
+        config = network.config
+        output = "logits" if isinstance(network, VisionTransformer) else "images"
+        return {"model": Graph(network, (_images(config),), ({0: "batch"},), ("images",), (output,))}
+    if isinstance(network, Tagger):
+        return {"model": _tagger(network)}
+    if isinstance(network, Classifier | EncoderOnly | SentenceEncoder):
+        output = "vectors" if isinstance(network, SentenceEncoder) else "logits"
+        return {"model": _tokens(network, output)}
+    raise OptionError(f"The network {type(network).__name__} cannot be exported to ONNX.")
+
+
+def kept_names(layers: int, kind: str) -> list[str]:
+    """Return the names of the keys and values of every layer: "past", "present" or "source"."""
+    return [f"{kind}_{part}.{layer}" for part in ("key", "value") for layer in range(layers)]
+
+
+def _tokens(module: nn.Module, output: str) -> Graph:
+    examples = torch.ones(BATCH, SOURCE, dtype=torch.long), torch.tensor([SOURCE, SOURCE - 2])
+    return Graph(module, examples, ({0: "batch", 1: "length"}, {0: "batch"}), ("tokens", "lengths"), (output,))
+
+
+def _images(config: VisionConfig) -> Tensor:
+    return torch.zeros(BATCH, config.channels, *config.image_size)
+
+
+# --- taggers ---
+
+
+class _Pieces(nn.Module):
+    """A tagger of pieces: the logits of each piece. Those of a word are their mean, because the output is linear."""
+
+    def __init__(self, network: Tagger) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, tokens: Int[Tensor, "B N"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B N L"]:
+        network = self.network
+        x = run_encoder(network.encoder, network.encoder_norm, network.input(tokens), lengths)
+        logits: Tensor = network.output(x)
+        return logits
+
+
+class _Words(nn.Module):
+    def __init__(self, network: Tagger) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, words: Tensor, pieces: Tensor, characters: Tensor, lengths: Tensor) -> Float[Tensor, "B N L"]:
+        logits: Tensor = self.network(words, pieces, characters, lengths)
+        return logits
+
+
+def _tagger(network: Tagger) -> Graph:
+    config = network.config
+    if network.by_pieces:
+        return _tokens(_Pieces(network), "logits")
+    assert isinstance(config, TransformerTaggerConfig)
+    if config.spelling not in ("none", "convolution"):
+        raise OptionError(f"A tagger with spelling = {config.spelling} cannot be exported to ONNX.")
+    if hasattr(network.input.reader, "embeddings"):
+        raise OptionError("A tagger that reads feature_columns cannot be exported to ONNX.")
+    words, lengths = torch.ones(BATCH, SOURCE, dtype=torch.long), torch.tensor([SOURCE, SOURCE - 2])
+    parts = (torch.ones(BATCH, SOURCE, 3, dtype=torch.long), torch.ones(BATCH, SOURCE, PAST, dtype=torch.long))
+    plain = {0: "batch", 1: "length"}
+    axes = (plain, plain | {2: "pieces"}, plain | {2: "characters"}, {0: "batch"})
+    names = ("words", "pieces", "characters", "lengths")
+    return Graph(_Words(network), (words, *parts, lengths), axes, names, ("logits",))
+
+
+# --- networks that write text ---
+
+
+class _GivenCache:
+    """The keys and values of earlier tokens as inputs of a graph, and those of all tokens as its outputs."""
+
+    positions: list[int]
+    beside = None  # every row has a cache of its own
+
+    def __init__(self, past: KeyValue) -> None:
+        self.kept = past
+
+    @property
+    def length(self) -> int:
+        return self.kept.key.shape[2]
+
+    def append(self, new: KeyValue) -> KeyValue:
+        self.kept = KeyValue(*(torch.cat(pair, dim=2) for pair in zip(self.kept, new, strict=True)))
+        return self.kept
+
+    def reorder(self, index: Tensor) -> None:
+        raise AssertionError("a graph does not reorder its caches")
+
+
+class _StepDecoder(nn.Module):
+    """A decoder that continues a text: the logits after each new token, and the keys and values of all tokens."""
+
+    def __init__(self, network: DecoderOnly | CrossDecoder) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, tokens: Tensor, keys: Sequence[Tensor], values: Sequence[Tensor], *given: Any) -> Any:
+        network = self.network
+        caches = [_GivenCache(KeyValue(*pair)) for pair in zip(keys, values, strict=True)]
+        inputs = network.input if isinstance(network, DecoderOnly) else network.target
+        x = inputs(tokens, first=caches[0].length)
+        mask, sources = decoder_mask(network.config), self.sources(*given)
+        for number, (block, cache) in enumerate(zip(network.decoder, caches, strict=True)):
+            x = block(x, mask=mask, cache=cache, **(sources[number] if sources else {}))
+        x = x if network.decoder_norm is None else network.decoder_norm(x)
+        return network.output(x), [one.kept.key for one in caches], [one.kept.value for one in caches]
+
+    def sources(self) -> list[dict[str, Any]]:
+        """What each block gets besides: nothing."""
+        return []
+
+
+class _StepCrossDecoder(_StepDecoder):
+    """A decoder that also looks at a source."""
+
+    def forward(
+        self,
+        tokens: Tensor,
+        keys: Sequence[Tensor],
+        values: Sequence[Tensor],
+        source_keys: Sequence[Tensor],
+        source_values: Sequence[Tensor],
+        *lengths: Tensor,
+    ) -> Any:
+        return super().forward(tokens, keys, values, source_keys, source_values, *lengths)
+
+    def sources(  # type: ignore[override]
+        self, keys: Sequence[Tensor], values: Sequence[Tensor], lengths: Tensor | None = None
+    ) -> list[dict[str, Any]]:
+        mask = None if lengths is None else padding(lengths)
+        return [{"source": KeyValue(*pair), "source_mask": mask} for pair in zip(keys, values, strict=True)]
+
+
+def _heads(config: Any, length: int) -> Tensor:
+    width = config.head_width or config.width // config.num_heads
+    return torch.zeros(BATCH, config.num_key_heads or config.num_heads, length, width)
+
+
+def _decoder(module: nn.Module, network: Any) -> Graph:
+    config, layers = network.config, len(network.decoder)
+    tokens = torch.ones(BATCH, TOKENS, dtype=torch.long)
+    examples: list[Any] = [tokens, *([_heads(config, PAST) for _ in range(layers)] for _ in range(2))]
+    past = [{0: "batch", 2: "past"} for _ in range(layers)]
+    axes: list[Any] = [{0: "batch", 1: "tokens"}, past, past]
+    names = ["tokens", *kept_names(layers, "past")]
+    if not isinstance(network, DecoderOnly):
+        examples += [[_heads(config, _source_length(network)) for _ in range(layers)] for _ in range(2)]
+        one: Mapping[int, str] = {0: "batch", 2: "source"} if _attends_to_tokens(network) else {0: "batch"}
+        axes += [[dict(one) for _ in range(layers)] for _ in range(2)]
+        names += kept_names(layers, "source")
+    if _attends_to_tokens(network):
+        examples.append(torch.tensor([SOURCE, SOURCE - 2]))
+        axes.append(({0: "batch"},))
+        names.append("lengths")
+    return Graph(module, tuple(examples), tuple(axes), tuple(names), ("logits", *kept_names(layers, "present")))
+
+
+def _attends_to_tokens(network: Any) -> bool:
+    """Whether the decoder attends to the tokens of a source, some of which are padding."""
+    return isinstance(network, EncoderDecoder) and not isinstance(network, TransformerAutoencoder)
+
+
+def _source_length(network: Any) -> int:
+    """The number of vectors that the decoder attends to."""
+    if _attends_to_tokens(network):
+        return SOURCE
+    if isinstance(network, Captioner):
+        rows, columns = network.config.grid
+        return int(rows * columns + network.config.leading_tokens)
+    return 1
+
+
+class _Source(nn.Module):
+    """The source as the decoder needs it: the keys and values of each of its layers."""
+
+    def __init__(self, network: Any) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, *given: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+        memory = self.network.encode(*given)
+        found = [block.cross.project(memory) for block in self.network.decoder]
+        return [one.key for one in found], [one.value for one in found]
+
+
+def _source(network: Captioner | EncoderDecoder) -> Graph:
+    outputs = tuple(kept_names(len(network.decoder), "source"))
+    if isinstance(network, Captioner):
+        return Graph(_Source(network), (_images(network.config),), (({0: "batch"},),), ("images",), outputs)
+    found = _tokens(_Source(network), "")
+    return Graph(found.module, found.examples, (found.axes,), ("source", "lengths"), outputs)

@@ -1,0 +1,197 @@
+"""Export to ONNX: graphs that take inputs of any length, run by ONNX Runtime on real inputs."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from saccade.decoding import beam_search
+from saccade.extras import needs_extra
+from saccade.models import DecoderOnly, EncoderDecoder
+from saccade.models.captioner import Captioner
+from saccade.models.tagger import Tagger, in_one_row
+from saccade.models.vit import VisionEncoder
+from saccade.models.word_reader import mean_of_pieces
+from saccade.pretrained.onnx import Graph, graphs, kept_names
+from saccade.tasks.base.exporting.files import Export, vocabulary_files
+from saccade.tasks.base.exporting.inputs import (
+    after_start,
+    compare,
+    counted_inputs,
+    image_batch,
+    said_same,
+    target_of,
+    text_batch,
+)
+from saccade.tasks.base.task import Bundle
+from saccade.tasks.registry import task_of_model
+
+__all__ = ["to_onnx"]
+
+#: The longest caption that answers are compared on, in tokens.
+LONGEST_CAPTION = 20
+
+
+def to_onnx(bundle: Bundle, inputs: Sequence[str]) -> Export:
+    with needs_extra("onnx", "Export to ONNX"):
+        import onnx  # noqa: F401 - named here, so that the error says what is missing
+        import onnxruntime
+        import onnxscript  # noqa: F401
+    parts = graphs(bundle.model)
+    files: dict[str, bytes] = {}
+    with TemporaryDirectory() as folder:
+        sessions = {}
+        for name, graph in parts.items():
+            path = Path(folder) / f"{name}.onnx"
+            _write(graph, path)
+            files |= {one.name: one.read_bytes() for one in Path(folder).glob(f"{name}.onnx*")}
+            sessions[name] = partial(_run, onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]))
+        difference = _difference(bundle, sessions, inputs)
+    what = parts["decoder" if "decoder" in parts else "model"].outputs[0]
+    checked = said_same("ONNX Runtime", counted_inputs(bundle, inputs), difference, what)
+    opened = next(iter(parts))
+    use = f'onnxruntime.InferenceSession("{opened}.onnx")'
+    return Export({**files, **vocabulary_files(bundle)}, checked, use, tuple(_notes(bundle, parts)))
+
+
+def _write(graph: Graph, path: Path) -> None:
+    """Trace a graph and write it, with weights beside it if they are too large for one file."""
+    module = graph.module.eval()
+    with _quietly():
+        torch.onnx.export(
+            module,
+            graph.examples,
+            path,
+            dynamo=True,
+            dynamic_shapes=graph.axes,
+            input_names=list(graph.inputs),
+            output_names=list(graph.outputs),
+            external_data=sum(one.numel() for one in module.parameters()) > 1 << 28,
+            verbose=False,
+        )
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without the remarks of the exporter on packages that it does not find and names that it changes."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir", "torch.export")]
+    levels = [one.level for one in loggers]
+    try:
+        for one in loggers:
+            one.setLevel(logging.ERROR)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for one, level in zip(loggers, levels, strict=True):
+            one.setLevel(level)
+
+
+def _run(session: Any, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    names = [one.name for one in session.get_outputs()]
+    wanted = {one.name for one in session.get_inputs()}  # an input that changes nothing is not in the graph
+    found = session.run(names, {name: one.numpy() for name, one in given.items() if name in wanted})
+    return {name: torch.from_numpy(one) for name, one in zip(names, found, strict=True)}
+
+
+# --- comparing ---
+
+
+def _difference(bundle: Bundle, run: Mapping[str, Any], inputs: Sequence[str]) -> float:
+    """How far the answers of ONNX Runtime are from ours."""
+    model = bundle.model
+    if isinstance(model, DecoderOnly):
+        tokens, lengths = text_batch(bundle, inputs)
+        return compare(model(tokens), _in_steps(model, run["decoder"], tokens, {}), lengths)
+    if isinstance(model, Captioner):
+        images = image_batch(bundle, inputs)
+        target = _captions(bundle, images)
+        found = _in_steps(model, run["decoder"], target, run["encoder"]({"images": images}))
+        return compare(model(images, target), found)
+    if isinstance(model, EncoderDecoder):
+        source, lengths, target = text_batch(bundle, inputs)
+        read = run["encoder"]({"source": source, "lengths": lengths})
+        ours = model(source, lengths, target)
+        return compare(ours, _in_steps(model, run["decoder"], target, {**read, "lengths": lengths}))
+    if isinstance(model, VisionEncoder):
+        images = image_batch(bundle, inputs)
+        (found,) = run["model"]({"images": images}).values()
+        return compare(model(images), found)
+    if isinstance(model, Tagger):
+        return _tagged(bundle, run["model"], inputs)
+    tokens, lengths = text_batch(bundle, inputs)
+    ours = model(tokens, lengths)
+    (found,) = run["model"]({"tokens": tokens, "lengths": lengths}).values()
+    return compare(ours, found, lengths if ours.ndim == 3 else None)
+
+
+def _captions(bundle: Bundle, images: Tensor) -> Tensor:
+    """What the model writes about some images."""
+    tokenizer, model = target_of(bundle), cast(Any, bundle.model)
+    found = beam_search(
+        model,
+        model.start(images),
+        batch_size=len(images),
+        start_token=cast(int, tokenizer.special.start),
+        end_token=cast(int, tokenizer.special.end),
+        beam=1,
+        max_length=min(LONGEST_CAPTION, model.config.max_length - 1),
+    )
+    return after_start(tokenizer, found)
+
+
+def _in_steps(model: Any, run: Any, tokens: Tensor, given: Mapping[str, Tensor]) -> Tensor:
+    """The logits of a decoder that reads the first tokens at once and the others one by one."""
+    config, layers = model.config, len(model.decoder)
+    width = config.head_width or config.width // config.num_heads
+    empty = torch.zeros(len(tokens), config.num_key_heads or config.num_heads, 0, width)
+    past = dict.fromkeys(kept_names(layers, "past"), empty)
+    first = max(1, tokens.shape[1] // 2)
+    found = []
+    for part in (tokens[:, :first], *torch.split(tokens[:, first:], 1, dim=1)):
+        answer = run({"tokens": part.contiguous(), **past, **given})
+        found.append(answer["logits"])
+        kept = (answer[name] for name in kept_names(layers, "present"))
+        past = dict(zip(kept_names(layers, "past"), kept, strict=True))
+    return torch.cat(found, dim=1)
+
+
+def _tagged(bundle: Bundle, run: Any, texts: Sequence[str]) -> float:
+    """Compare the logits of words; those of a tagger of pieces are the mean of the logits of their pieces."""
+    predictor, model = task_of_model(bundle.task.name).predictor(bundle), bundle.model
+    batch = bundle.task.plain_batch([predictor.prepare(text.split()) for text in texts])
+    ours = model(batch.words, batch.pieces, batch.characters, batch.lengths)
+    if not model.by_pieces:
+        names = ("words", "pieces", "characters", "lengths")
+        before = (batch.pieces.shape[1] - batch.words.shape[1]) // 2
+        inner = batch.pieces[:, before : before + batch.words.shape[1]].contiguous()
+        given = dict(zip(names, (batch.words, inner, batch.characters, batch.lengths), strict=True))
+        return compare(ours, run(given)["logits"], batch.lengths)
+    tokens, place, lengths = in_one_row(batch.pieces)
+    logits = run({"tokens": tokens, "lengths": lengths})["logits"]
+    back = place.flatten(1).unsqueeze(-1).expand(-1, -1, logits.shape[2])
+    of_words = mean_of_pieces(logits.gather(1, back).view(*batch.pieces.shape, -1), batch.pieces)
+    before = (batch.pieces.shape[1] - batch.words.shape[1]) // 2
+    return compare(ours, of_words[:, before : before + batch.words.shape[1]], batch.lengths)
+
+
+def _notes(bundle: Bundle, parts: Mapping[str, Graph]) -> Iterator[str]:
+    """What the graphs read and write, for the model card."""
+    yield from ("| file | reads | writes |", "|---|---|---|")
+    for name, graph in parts.items():
+        yield f"| {name}.onnx | {', '.join(graph.inputs)} | {', '.join(graph.outputs)} |"
+    yield ""
+    if "decoder" in parts:
+        yield "The first step gives the decoder keys and values (`past_*`) of length 0; each further step gives it the"
+        yield "`present_*` of the step before, and one more token."
+    if isinstance(bundle.model, Tagger) and bundle.model.by_pieces:
+        yield "The logits of a word are the mean of the logits of its pieces."
