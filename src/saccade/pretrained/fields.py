@@ -13,6 +13,7 @@ from saccade.models.layers import Activation
 __all__ = ["ACTIVATIONS", "Fields", "read_fields", "read_table", "theirs"]
 
 _LARGEST = 16 << 20  # bytes of a config.json
+_MOST = 1 << 40  # the largest number in one; sizes beyond it are more than torch can multiply
 
 #: Their names of activations, and ours. All of ``gelu_new``, ``gelu_fast`` and ``gelu_pytorch_tanh`` are the same tanh.
 ACTIVATIONS: Mapping[str, Activation] = {
@@ -71,6 +72,8 @@ class Fields:
             return default
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             raise FileError(f"{self.where}: {name} is {str(value)[:60]!r}, which is not a value of the right type.")
+        if isinstance(value, int) and abs(value) > _MOST:
+            raise FileError(f"{self.where}: {name} is {str(value)[:60]}; it can be at most {_MOST:,}.")
         return value
 
     def whole(self, name: str, default: int | None = None) -> int:

@@ -142,12 +142,12 @@ def _family(fields: Fields) -> tuple[Family, Use]:
         raise FileError(f"{fields.where}: model_type is {str(kind)[:60]!r}; Saccade opens {', '.join(FAMILIES)}.")
     family = FAMILIES[kind]
     name = classes[0] if isinstance(classes, list) and len(classes) == 1 else classes
-    if name not in family.architectures:
+    if not isinstance(name, str) or name not in family.architectures:
         known = ", ".join(family.architectures)
         raise FileError(
             f"{fields.where}: architectures is {str(name)[:60]!r}; for {family.name} Saccade opens {known}."
         )
-    return family, family.architectures[str(name)]
+    return family, family.architectures[name]
 
 
 def with_head(

@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from pydantic import ValidationError
 from torch import Tensor
 
-from saccade.errors import FileError
+from saccade.errors import FileError, SaccadeError, describe_invalid
 from saccade.models import DecoderOnly, TransformerConfig
 from saccade.models.weights import assign
 from saccade.pretrained.family import Pretrained
@@ -83,22 +84,29 @@ def read_llama2c(path: Path) -> Pretrained:
         start += size
         if not bool(torch.isfinite(found[name]).all()):
             raise FileError(f"{path}: {name} contains NaN or infinity; weights must be finite.")
-    config = TransformerConfig(
-        width=header.width,
-        num_heads=header.heads,
-        num_key_heads=header.key_heads,
-        decoder_layers=header.layers,
-        feedforward_width=header.hidden,
-        activation="silu",
-        gated=True,
-        bias=False,
-        norm="rms",
-        position="rotary",
-        rotary_interleaved=True,
-        tied_output=header.vocabulary > 0,
-    )
-    with torch.device("meta"):
-        network = DecoderOnly(config, abs(header.vocabulary))
+    try:
+        config = TransformerConfig(
+            width=header.width,
+            num_heads=header.heads,
+            num_key_heads=header.key_heads,
+            decoder_layers=header.layers,
+            feedforward_width=header.hidden,
+            activation="silu",
+            gated=True,
+            bias=False,
+            norm="rms",
+            position="rotary",
+            rotary_interleaved=True,
+            tied_output=header.vocabulary > 0,
+        )
+        with torch.device("meta"):
+            network = DecoderOnly(config, abs(header.vocabulary))
+    except ValidationError as error:
+        first = error.errors()[0]
+        said = describe_invalid(first, ".".join(map(str, first["loc"])))
+        raise FileError(f"{path} describes a network that cannot be built ({said}).") from None
+    except SaccadeError as error:
+        raise FileError(f"{path} describes a network that cannot be built: {error}") from None
     assign(network, _ours(header, found))
     fields = {"bos_token_id": 1, "eos_token_id": 2, "max_position_embeddings": header.length}
     family = replace(LLAMA, name="Llama (llama2.c)", rows=())
