@@ -30,6 +30,8 @@ def folders(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
         "teller": untrained.captioner(root / "teller"),
         "echo": untrained.text_rebuilder(root / "echo"),
         "mirror": untrained.image_rebuilder(root / "mirror"),
+        "paths": untrained.forecaster(root / "paths"),
+        "pairs": untrained.rna_folder(root / "pairs"),
     }
     assert all(path.name == name for name, path in made.items())
     return made

@@ -67,6 +67,15 @@ VALUES: list[Any] = [
     {"sample": 1},
     {"pixels": [[0.5]]},
 ]
+#: What each kind of model takes, apart from texts.
+SCENE = [[moment, agent, 0.5 * moment, agent] for moment in range(3) for agent in (1, 2)]
+INPUTS: dict[str, list[Any]] = {
+    "shapes": [{"sample": 1}, {"pixels": [[0.5] * 6] * 8}],
+    "teller": [{"sample": 1}, {"pixels": [[0.5] * 6] * 8}],
+    "mirror": [{"pixels": [[0.5] * 6] * 8}],
+    "paths": [SCENE, SCENE[:2], [[0, 1, -1e9, 1e9]] * 3, [[10**18, 1, 0, 0]], [[0.5, 1, 0, 0]]],
+    "pairs": ["GGGAAAACCC", {"sequence": "GGGAAAACCC", "structure": "(((....)))"}, {"sequence": "GA", "name": 3}],
+}
 OPTIONS = [
     "beam",
     "n_best",
@@ -79,6 +88,9 @@ OPTIONS = [
     "stop",
     "top_p",
     "temperature",
+    "samples",
+    "crossing",
+    "length_penalty",
 ]
 
 
@@ -114,7 +126,7 @@ class Maker:
         model = self.pick(*self.models)
         look = self.random.choice(list(self.looks))
         name = self.random.choice(self.looks[look])
-        text = self.pick("the cat sees the dog.", "the dog")
+        text = self.pick(*INPUTS.get(model, ()) if isinstance(model, str) else (), "the cat sees the dog.", "the dog")
         body = getattr(self, self.random.choice(["_of_model", "_of_look", "_of_others"]))
         method, path, given = body(model, look, name, text)
         if self.random.random() < 0.02:
@@ -126,8 +138,12 @@ class Maker:
         inputs = [text] * self.random.randrange(4)
         words = self.query(word=["cat"], other=["dog"], neighbours=[3], side=["source"])
         placed = self.query(words=["cat,dog"], others=[5], side=["target"])
+        wanted = json.dumps(options) if self.random.random() < 0.9 else str(options)[:100]
         return self.random.choice(
             [
+                ("POST", f"{path}/file", {"content": self.file(), "params": {"options": wanted}}),
+                ("POST", f"{path}/effects", {"json": {"input": text, "options": options}}),
+                ("POST", f"{path}/opening", {"json": {"options": options}}),
                 ("POST", f"{path}/predict", {"json": {"inputs": inputs, "options": options}}),
                 ("POST", f"{path}/looks", {"json": self.look_body(text, name)}),
                 ("POST", f"{path}/stream", {"json": {"input": text, "options": options}}),
@@ -162,14 +178,21 @@ class Maker:
                 ("GET", f"/v1/models/{model}", {}),
                 ("GET", f"/api/runs/{model}", {}),
                 ("GET", f"/api/runs/{model}/probes/{self.pick(125)}", {}),
+                ("GET", f"/api/runs/{model}/events", {"params": self.query(after=[0, 10**9])}),
+                ("GET", self.random.choice(["/api/models", "/api/runs", "/languages", "/api/walkthroughs"]), {}),
                 (
                     "POST",
                     "/api/walkthrough",
                     {"json": {self.random.choice(["inputs", "queries"]): self.pick([[1, 0], [0, 1]])}},
                 ),
-                ("GET", self.random.choice(["/", "/docs", "/ready", "/static/x", "/metrics"]), {}),
+                ("GET", self.random.choice(["/", "/learn", "/docs", "/ready", "/static/x", "/metrics"]), {}),
             ]
         )
+
+    def file(self) -> bytes:
+        """A file of some format, often damaged, which may be one that the model takes."""
+        content, _ = self.random.choice(list(good_files().values()))
+        return content if self.random.random() < 0.5 else changed(content, self.random, [b"\n", b"\t", b"\xff", b"{}"])
 
     def look_body(self, text: Any, name: str) -> dict[str, Any]:
         body: dict[str, Any] = {"input": text, "options": self.options(), "which": self.pick(0, 1)}
@@ -195,6 +218,8 @@ def test_made_up_requests(running: Running, quiet: None) -> None:
         ("tagger", "the cat"),
         ("writer", "the"),
         ("shapes", {"sample": 1}),
+        ("paths", SCENE),
+        ("pairs", "GGGAAAACCC"),
     ):
         look = post(running.client, f"/api/models/{model}/looks", input=given)
         looks[look["id"]] = [one["name"] for one in look["attentions"]]
@@ -260,16 +285,27 @@ def changed(content: bytes, chance: random.Random, pieces: list[bytes]) -> bytes
 @pytest.mark.slow
 def test_made_up_connections(running: Running, quiet: None) -> None:
     address = httpx.URL(running.url)
-    for sent in shapes():
-        with socket.create_connection((address.host, address.port), timeout=60) as client:
+
+    def answer_to(sent: bytes, *, leaves: bool) -> bytes:
+        """What comes back until the connection closes, or for a while; who leaves says that nothing will follow."""
+        answer = bytearray()
+        client = socket.create_connection((address.host, address.port), timeout=60 if leaves else 1)
+        with client, contextlib.suppress(ConnectionError, TimeoutError):
             client.sendall(sent)
-            client.shutdown(socket.SHUT_WR)
-            answer = bytearray()
-            with contextlib.suppress(ConnectionResetError):
-                while piece := client.recv(1 << 16):
-                    answer += piece
-        assert b"HTTP/1.1 500" not in answer, sent
-        assert b"Traceback" not in answer
+            if leaves:
+                client.shutdown(socket.SHUT_WR)
+            while piece := client.recv(1 << 16):
+                answer += piece
+        return bytes(answer)
+
+    answered = 0
+    for leaves in (True, False):
+        with ThreadPoolExecutor(16) as pool:
+            for sent, answer in [(one, pool.submit(answer_to, one, leaves=leaves)) for one in shapes()]:
+                assert b"HTTP/1.1 500" not in answer.result(), sent
+                assert b"Traceback" not in answer.result()
+                answered += answer.result().startswith(b"HTTP/1.1 ")
+    assert answered > SHAPES // 2
     assert running.client.get("/health").status_code == 200
 
 
@@ -289,7 +325,9 @@ def test_made_up_model_folders(folders: dict[str, Path], tmp_path: Path, quiet: 
         write_folder(forged, files)
         try:
             predictor = open_model(forged)
-            if folder.name not in ("shapes", "teller", "mirror"):  # which take images
+            if folder.name in ("paths", "pairs"):
+                predictor.predict([predictor.from_json(INPUTS[folder.name][0])])
+            elif folder.name not in INPUTS:  # the others take images
                 predictor.predict(["the cat [MASK]"])
             said = ""
         except SaccadeError as error:

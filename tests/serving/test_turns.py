@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -193,10 +193,11 @@ def test_streams_take_turns(folders: dict[str, Path]) -> None:
     batcher = Batcher(open_model(folders["tiny"]), Limits(turn=1e-9))
     seen: list[str] = []
 
-    def writing(name: str) -> Iterator[None]:
+    def writing(name: str) -> Generator[None, None, str]:
         for _ in range(3):
             seen.append(name)
             yield
+        return name
 
     hold, begun = threading.Event(), threading.Event()
     batcher.run(lambda: (begun.set(), hold.wait()))
@@ -207,8 +208,7 @@ def test_streams_take_turns(folders: dict[str, Path]) -> None:
         asked.append(batcher.run(lambda name=name: writing(name)))  # type: ignore[misc]
     client_address.set("")
     hold.set()
-    for one in asked:
-        assert one.result() is None
+    assert [one.result() for one in asked] == ["a", "b"]
     batcher.close()
     assert seen[:2] == ["a", "b"]  # how long a turn is measured decides the rest
     assert sorted(seen) == ["a"] * 3 + ["b"] * 3

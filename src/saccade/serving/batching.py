@@ -96,7 +96,8 @@ class Batcher:
     ) -> Computation[Result]:
         """Run a function that needs the model about as much as answering these inputs would.
 
-        A function that returns a generator lets others have their turn whenever it yields; its result is None.
+        A function that returns a generator lets others have their turn whenever it yields; the result is what the
+        generator returns at its end.
         """
         costs = self._costs(inputs, options or {}) if inputs else [Cost(0, 1, 1)]
         return self._put(Job(client_address.get(), costs, function))
@@ -311,10 +312,13 @@ class _Lane:
                 return
             job.steps = found
         ends = time.monotonic() + self.limits.turn
-        for _ in job.steps:
-            if time.monotonic() > ends and len(self._queue) > 1:
-                return  # it continues in its next turn
-        job.computation.set_result(None)
+        try:
+            while True:
+                next(job.steps)
+                if time.monotonic() > ends and len(self._queue) > 1:
+                    return  # it continues in its next turn
+        except StopIteration as end:
+            job.computation.set_result(end.value)
 
 
 def _busy(why: str, patience: float) -> Refused:

@@ -6,7 +6,7 @@ Attention weights say where a model looked. Only a change can tell whether the a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import islice
 from typing import Any
 
@@ -51,10 +51,13 @@ def words_left_out(predictor: Predictor, text: str, options: dict[str, Any]) -> 
         yield {"number": number, "word": word[0], "start": word.start(), "after": after}
 
 
-def find_opening(predictor: Predictor, examples: list[Any], options: dict[str, Any]) -> dict[str, Any] | None:
+def find_opening(
+    predictor: Predictor, examples: list[Any], options: dict[str, Any]
+) -> Generator[None, None, dict[str, Any] | None]:
     """Find a link between two words of an example that changes the answer if all heads of its layer lose it.
 
     Links that are known to matter (those of the built-in corpus) come before strong ones, and later layers first.
+    This yields between two answers, and returns what it found.
     """
     texts = [one for one in examples if isinstance(one, str)]
     if predictor.is_drawn(options) or not texts:
@@ -62,7 +65,9 @@ def find_opening(predictor: Predictor, examples: list[Any], options: dict[str, A
     if not editable(predictor.model):
         return None  # it has no links
     for text, name, rows, columns in islice(_candidates(predictor, texts, options), _MOST_CUTS):
+        yield
         before = predictor.best_answer(text, **options)
+        yield
         links = [(name, row, column) for row in rows for column in columns]
         with edit(predictor.model, without_links=links):
             after = predictor.best_answer(text, **options)

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 from saccade.attention import edit, editable
 from saccade.errors import OptionError, counted
 from saccade.serving.architecture import describe_architecture
-from saccade.serving.computation import offload, request_size, wait_for
+from saccade.serving.computation import Computation, offload, request_size, wait_for
 from saccade.serving.effects import find_opening, words_left_out
 from saccade.serving.http.events import EVENTS, event_stream
 from saccade.serving.http.refusals import Refused
@@ -194,12 +194,19 @@ async def opening(request: Request, name: str, body: OpeningBody) -> dict[str, A
     """An example and a link between two of its words whose loss changes the answer, or null if none was found."""
     served = state_of(request).models[name]
     check_options(served.predictor, body.options)
+    served.predictor.chosen(body.options)  # refuses invalid options even if there is nothing to answer
     key = json.dumps(body.options, sort_keys=True)
     if key not in served.openings:
+        texts = [one for one in served.examples if isinstance(one, str)]
+        read = [served.predictor.from_json(text) for text in texts]
+        work: Computation[Any] = served.batcher.run(
+            lambda: find_opening(served.predictor, texts, body.options), read, body.options
+        )
+        found: dict[str, Any] | None = await wait_for(request, work)
         if len(served.openings) >= MOST_OPENINGS:
             served.openings.clear()
-        work = served.batcher.run(lambda: find_opening(served.predictor, served.examples, body.options))
-        served.openings[key] = await wait_for(request, work)
+        served.openings[key] = found
+        return found
     return served.openings[key]
 
 

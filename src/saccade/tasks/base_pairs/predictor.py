@@ -23,6 +23,7 @@ from saccade.data.structures import (
 )
 from saccade.errors import FileError, OptionError
 from saccade.models.pairs import PairNetwork
+from saccade.tasks.base.cost import Cost
 from saccade.tasks.base.predictor import Predictor
 from saccade.tasks.base.snapshot import Snapshot
 from saccade.tasks.base_pairs.answer import BasePairsAnswer
@@ -98,6 +99,10 @@ class BasePairsPredictor(Predictor):
     def count_tokens(self, given: Molecule) -> int:
         return given.length
 
+    def cost(self, given: Molecule, options: FoldingOptions) -> Cost:
+        """Return the cost; the network computes with every pair of bases, which takes about as long as with a token."""
+        return Cost(given.length, 1, given.length**2)
+
     def parse(self, argument: str) -> Molecule:
         return self._molecule(argument, None, "sequence", "The input")
 
@@ -116,7 +121,7 @@ class BasePairsPredictor(Predictor):
 
     def read_unnamed(self, path: Path) -> tuple[list[Any], str]:
         """Read records with names, a table or a CT file, or else one sequence per line."""
-        trained = suffix(str(self.bundle.data["file"]))
+        trained = suffix(str(self.bundle.data.get("file", "")))
         first = next((text.split() for _, text in read_lines(path) if text.strip()), [""])
         if first[0].startswith(">"):
             kind = DOT_BRACKET[0]
