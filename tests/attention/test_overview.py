@@ -85,7 +85,7 @@ def test_a_preview_looks_at_one_row_of_each_cell_and_says_so(reduce: Reduce) -> 
     preview = trace.overview(7, reduce, head=1, batch=1, preview=True)
     assert not preview.exact
     assert "preview" in preview.label
-    assert "one query in 4" in preview.label
+    assert "1 query in 4" in preview.label
     sampled = trace.weights(head=1, batch=1)[::4]
     torch.testing.assert_close(preview.values, pooled(sampled, (1, 5), reduce), atol=1e-6, rtol=1e-5)
 

@@ -131,7 +131,7 @@ def test_bad_files_are_refused_in_one_sentence(capsys: Capture, tagger: Path, tm
     bad.write_text("the DET\ncat\n")
     for arguments, parts in (
         (["--data", bad], (f"{bad}, line 2: the line has 1 column; expected 2",)),
-        (["--data", tagger / "test.txt", "--columns", "0,5"], ("line 1: there is no column number 5",)),
+        (["--data", tagger / "test.txt", "--columns", "0,5"], ("line 1: there is no column 5",)),
     ):
         assert_refused(run(capsys, "evaluate", tagger / "run", *arguments), *parts)
     bad.write_text("the DET\n\nwow INTJ\noh INTJ\n")
@@ -192,4 +192,4 @@ def test_evaluate_says_how_it_read_the_file(capsys: Capture, classifier: Path, t
     latin = said(classifier / "run", "--data", table.with_name("latin.csv"))
     assert "is not UTF-8; it was read as cp1252" in latin
     words = said(tagger / "run", "--data", tagger / "test.txt")
-    assert words.endswith("columns 0 and 1, counted from 0, separated by white space.\n")
+    assert words.endswith("columns 0 and 1, numbered from 0, separated by white space.\n")

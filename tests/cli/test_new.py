@@ -70,7 +70,7 @@ def test_columns_of_other_names_are_listed_and_can_be_chosen(capsys: Capture, tm
     succeed(capsys, "new", table, "-o", recipe, "--columns", "english,french")
     data = tomllib.loads(recipe.read_text())["data"]
     assert (data["source_column"], data["target_column"]) == ("english", "french")
-    assert_refused(run(capsys, "new", table, "-o", recipe, "--force", "--columns", "7,8"), "no column number 7")
+    assert_refused(run(capsys, "new", table, "-o", recipe, "--force", "--columns", "7,8"), "no column 7")
 
 
 def test_a_missing_field_is_named_with_its_line(capsys: Capture, tmp_path: Path) -> None:

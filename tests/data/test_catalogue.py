@@ -201,6 +201,6 @@ def test_locate_looks_under_the_variable(store: Path, tmp_path: Path, monkeypatc
     with pytest.raises(FileError, match="SACCADE_DATA is not set"):
         locate("toy", catalogue=TOYS)
     monkeypatch.setenv("SACCADE_DATA", str(tmp_path))
-    with pytest.raises(FileError, match=r"There is no .*train\.en; get toy with `saccade data toy`"):
+    with pytest.raises(FileError, match=r"train\.en does not exist; download toy with `saccade data toy`"):
         locate("toy", catalogue=TOYS)
     assert take("toy", store, tmp_path, catalogue=TOYS) == locate("toy", catalogue=TOYS)

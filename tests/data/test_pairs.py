@@ -190,9 +190,9 @@ def test_a_bad_row_names_file_and_line(tmp_path: Path, name: str, data: str, sen
 
 def test_bad_columns_and_endings_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "a\tx\n")
-    with pytest.raises(FileError, match="there is no column number 2; the line has 2 columns"):
+    with pytest.raises(FileError, match="there is no column 2; the line has 2 columns"):
         read_table(path, 0, 2)
-    with pytest.raises(FileError, match="there is no column number -1"):
+    with pytest.raises(FileError, match="there is no column -1"):
         read_table(path, -1, 0)
     with pytest.raises(FileError, match=r"expected a \.tsv, \.csv or \.jsonl file"):
         read_table(write(tmp_path / "a.xlsx", "a"))

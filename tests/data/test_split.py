@@ -59,7 +59,11 @@ def test_a_share_of_few_sentences_is_at_least_one() -> None:
 @pytest.mark.parametrize(
     ("validation", "test", "sentence"),
     [
-        (1.0, 0.1, "The validation size must be a share (at least 0, below 1) or a number of pairs, not 1.0."),
+        (
+            1.0,
+            0.1,
+            "The validation size must be a fraction (at least 0 and below 1) or a number of pairs, not 1.0.",
+        ),
         (0.1, -1, "or a number of pairs, not -1."),
         (True, 0.1, "or a number of pairs, not True."),
         (float("nan"), 0.1, "or a number of pairs, not nan."),

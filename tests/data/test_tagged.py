@@ -83,7 +83,7 @@ def test_what_was_chosen_and_found_is_in_the_report(tmp_path: Path) -> None:
     assert len(sentences) == 3
     assert dict(report.rows()) == {
         "file": str(file),
-        "note": "columns 0 and 1, counted from 0, separated by white space",
+        "note": "columns 0 and 1, numbered from 0, separated by white space",
         "sentences read": "4",
         "sentences kept": "3",
         "length in words": "mean 1.0, median 1, 95th percentile 1, longest 1",
@@ -140,7 +140,7 @@ LINE = "{file}, line "
             "a.txt",
             "a X\n",
             {"label_column": "2"},
-            LINE + "1: there is no column number 2; the line has 2 columns, counted from 0.",
+            LINE + "1: there is no column 2; the line has 2 columns, numbered from 0.",
         ),
         (
             "a.txt",

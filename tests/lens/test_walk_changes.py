@@ -90,13 +90,13 @@ def test_the_lines_of_code_hold_the_changes() -> None:
         ({"scaled": {(0, 0): 1.0}}, "'scaled'"),  # the plain dot product has no such step
         ({"W_output": {(0, 0): 1.0}}, "W_output is given, not computed"),
         ({"queries": {(0, 0): 1.0}}, "queries is given, not computed"),
-        ({"scores": {(2, 0): 1.0}}, "There is no scores[2][0] to change; scores is 2 by 3, counted from 0."),
+        ({"scores": {(2, 0): 1.0}}, "There is no scores[2][0] to change; scores is 2 by 3, and indices start at 0."),
         ({"scores": {(0, -1): 1.0}}, "There is no scores[0][-1]"),
         ({"scores": {(0,): 1.0}}, "There is no scores[0] to change"),
         ({"weighted": {(0, 0): 1.0}}, "weighted is 2 by 3 by 1"),
-        ({"scores": {(0, 0): math.nan}}, "The changed scores[0][0] is nan; expected a finite number."),
-        ({"scores": {(0, 0): 10**400}}, "expected a finite number"),
-        ({"scores": {(0, 0): True}}, "is True; expected a finite number"),
+        ({"scores": {(0, 0): math.nan}}, "The new value of scores[0][0] must be a finite number, not nan."),
+        ({"scores": {(0, 0): 10**400}}, "must be a finite number, not 1000"),
+        ({"scores": {(0, 0): True}}, "must be a finite number, not True"),
         ({"weights": {(0, 0): 1e308}}, "too large"),
     ],
 )

@@ -12,7 +12,7 @@ def test_a_share_falls_and_the_rest_keeps_the_mean(share: float) -> None:
     x = torch.ones(301, 333)
     dropped = dropout(x, share, True)
     assert dropped.unique().tolist() == [0.0, pytest.approx(1 / (1 - share))]
-    # Of 100,233 draws the share is within 4 standard deviations.
+    # Of 100,233 draws the fraction is within 4 standard deviations.
     spread = 4 * (share * (1 - share) / x.numel()) ** 0.5
     assert (dropped == 0).float().mean().item() == pytest.approx(share, abs=spread)
 

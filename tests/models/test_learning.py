@@ -113,7 +113,7 @@ def test_long_sequences_are_learned_with_attention(network, task):
 
 
 def pointed_right(model, length):
-    """The share of words for which the mirrored position has all the attention, on new sequences."""
+    """The fraction of words for which the mirrored position has all the attention, on new sequences."""
     source, lengths, answer = examples("reverse", 200, length, length)
     with torch.no_grad(), saccade.watch(model) as seen:
         model(source, lengths, shifted(answer))

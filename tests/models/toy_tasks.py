@@ -64,7 +64,7 @@ def learn(model, task, steps, learning_rate, *, shortest, longest, batch=64):
 
 @torch.no_grad()
 def token_accuracy(model, task, *, shortest, longest, count=200):
-    """Of new sequences: the share of tokens, END included, that greedy decoding puts at the right place."""
+    """Of new sequences: the fraction of tokens, END included, that greedy decoding puts at the right place."""
     source, lengths, answer = examples(task, count, shortest, longest)
     found = beam_search(
         model,

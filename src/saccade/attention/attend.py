@@ -70,7 +70,7 @@ def attend(
         mask: a rule (``causal``, ``padding(lengths)``, ``window(radius)``, combined with & | ~) or a boolean tensor,
             True = may attend. A query that may attend to nothing gets zeros.
         bias: a rule or tensor that is added to the scores.
-        dropout: share of the weights to drop; 0 outside training.
+        dropout: fraction of the weights to drop; 0 outside training.
         kernel: "auto" chooses; "equation" computes every step; "fused" raises an error if its result would differ.
         first_row: the absolute position of the first query, for the steps of a cached or recurrent decoder.
         owner: the module that this attention belongs to; its place in the model names the watcher's trace.

@@ -19,7 +19,7 @@ SENTENCE = "The black cat ate the mouse."
 
 
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the run.")] = Path("runs/demo"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the run.")] = Path("runs/demo"),
     device: Device = "auto",
 ) -> None:
     """Train a small translator, and show what it attends to.

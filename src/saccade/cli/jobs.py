@@ -44,7 +44,7 @@ def answer_file(
     details: dict[str, Any],
     processes: Processes,
 ) -> Path:
-    """Answer all inputs, or those that are left, and return the file with the answers, in the order of the inputs.
+    """Answer all inputs that have no answer yet; return the path of the file with all answers, in input order.
 
     ``details`` are what the answers depend on besides the model, the inputs and the options.
     """

@@ -88,7 +88,7 @@ Html = Annotated[Path | None, typer.Option(help="Write an interactive page.", sh
 Numbers = Annotated[
     Path | None, typer.Option(help="Write the exact weights as .npy or .safetensors.", show_default=False)
 ]
-Dark = Annotated[bool, typer.Option("--dark", help="Use a dark background in the files.")]
+Dark = Annotated[bool, typer.Option("--dark", help="Give saved figures and pages a dark background.")]
 
 
 def look(

@@ -43,7 +43,10 @@ Inputs = Annotated[
 ]
 Beam = Annotated[int | None, typer.Option(help="Hypotheses kept in beam search; 1 is greedy search.")]
 NBest = Annotated[int | None, typer.Option(help="Number of answers per input, at most the beam size.")]
-LengthPenalty = Annotated[float | None, typer.Option(help="Rank by log-probability / length^penalty.")]
+LengthPenalty = Annotated[
+    float | None,
+    typer.Option(help="Rank answers by log-probability / length^penalty; 0 favours short answers."),
+]
 Sample = Annotated[bool | None, typer.Option("--sample/--no-sample", help="Sample instead of searching for the best.")]
 Tries = Annotated[int | None, typer.Option(help="Number of samples per input.")]
 Temperature = Annotated[float | None, typer.Option(help="Randomness: below 1 safer, above 1 bolder.")]

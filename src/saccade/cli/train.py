@@ -44,7 +44,7 @@ SizeName = Annotated[
     str | None,
     typer.Option(
         "--size",
-        help="Size of the network: tiny, small or medium; by default the data decides.",
+        help="Size of the network: tiny, small or medium; chosen to suit the data by default.",
         show_default=False,
     ),
 ]

@@ -30,7 +30,7 @@ def words(
         Path | None,
         typer.Option("--map", help="Draw a map of the words to this .png, .svg or .pdf file.", show_default=False),
     ] = None,
-    dark: Annotated[bool, typer.Option("--dark", help="Use a dark background in the picture.")] = False,
+    dark: Annotated[bool, typer.Option("--dark", help="Give the picture a dark background.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show which of a model's words are close to each other.

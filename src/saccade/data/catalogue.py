@@ -173,7 +173,8 @@ def locate(name: str, *, catalogue: Mapping[str, DataSet] = CATALOGUE) -> Path:
     for file in entry.files:
         if not (folder / file.name).is_file():
             raise FileError(
-                f"There is no {folder / file.name}; get {name} with `saccade data {name}` ({entry.source})."
+                f"{folder / file.name} does not exist; download {name} with `saccade data {name}` "
+                f"(from {entry.source})."
             )
     return folder
 

@@ -217,7 +217,7 @@ def read_text_column(path: str | Path, column: str | int, encoding: str | None =
 def split_end(documents: Sequence[Document], shares: Sequence[float]) -> list[list[Document]]:
     """Split the text in order: first the remainder, then one part for each share.
 
-    A single document is cut between two characters: with a share of 0.1, the first part is the first 90% of its
+    A single document is cut between two characters: with a fraction of 0.1, the first part is the first 90% of its
     characters. Several documents are not cut, and each counts the same, whatever its length.
     """
     size = documents[0].characters if len(documents) == 1 else len(documents)

@@ -61,7 +61,7 @@ def split(
     seed: int = 0,
     labels: Callable[[Item], Iterable[str]] | None = None,
 ) -> Parts[Item]:
-    """Split a corpus. The size of a part is a share of the sources (a float below 1) or a number of pairs (an int).
+    """Split a corpus. The size of a part is a fraction of the sources (a float below 1) or a number of pairs (an int).
 
     A hash of the source and the seed gives each source a place between 0 and 1. The lowest places are for test and the
     highest for validation, with at least one source each. If the size is a number of pairs, sources are added until it
@@ -115,7 +115,9 @@ def _place(source: str, seed: int) -> float:
 def _prefix(ordered: list[str], places: dict[str, float], copies: Counter[str], size: float | int, part: str) -> int:
     """Return how many sources, taken in this order, make up a part of this size."""
     if isinstance(size, bool) or size < 0 or (isinstance(size, float) and not size < 1):
-        raise OptionError(f"The {part} size must be a share (at least 0, below 1) or a number of pairs, not {size}.")
+        raise OptionError(
+            f"The {part} size must be a fraction (at least 0 and below 1) or a number of pairs, not {size}."
+        )
     if size == 0:
         return 0
     if isinstance(size, float):

@@ -120,9 +120,8 @@ def _locate(path: str | Path, first: Row, columns: tuple[Column, ...], header: b
     for index in indices:
         if not 0 <= index < len(cells):
             raise FileError(
-                f"{path}, line {line}: there is no column number {index}; the line has "
-                f"{counted(len(cells), 'column')}, "
-                "counted from 0."
+                f"{path}, line {line}: there is no column {index}; the line has "
+                f"{counted(len(cells), 'column')}, numbered from 0."
             )
     return indices, headed
 

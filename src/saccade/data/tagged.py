@@ -169,12 +169,12 @@ def _column_words(
         for number in map(int, columns):
             if not -len(cells) <= number < len(cells):
                 raise FileError(
-                    f"{where}: there is no column number {number}; the line has "
-                    f"{counted(len(cells), 'column')}, counted from 0."
+                    f"{where}: there is no column {number}; the line has "
+                    f"{counted(len(cells), 'column')}, numbered from 0."
                 )
             places.append(number % len(cells))
         lines = chain([first], lines)
-        note = f"{_note([str(place) for place in places])}, counted from 0, separated by {separated}"
+        note = f"{_note([str(place) for place in places])}, numbered from 0, separated by {separated}"
     return _read_cells(path, lines, split, places, (first[0], len(cells))), (note,)
 
 

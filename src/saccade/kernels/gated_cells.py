@@ -1,6 +1,6 @@
 """The loop over time for the cells that reset before the product (GRU, MUT1-3), with a handwritten backward pass.
 
-All four can be written in one form, in which z is the share of the new value:
+All four can be written in one form, in which z is the fraction of the new value:
 
     z = σ(x_z + W_z u),  u = h or tanh h;   MUT1's z does not depend on h and is computed beforehand
     r = σ(x_r + W_r h)
@@ -51,7 +51,7 @@ class GatedForm(NamedTuple):
 def _gru(cell: GRU, projected: Float[Tensor, "T B 3D"]) -> GatedForm:
     x_r, x_z, x_c = projected.chunk(3, dim=-1)
     reset_weight, update_weight = cell.gate_weight.chunk(2)
-    # The GRU's z is the share of the old value; 1 - σ(a) = σ(-a).
+    # The GRU's z is the fraction of the old value; 1 - σ(a) = σ(-a).
     return GatedForm(-x_z, x_r, x_c, -update_weight, reset_weight, cell.candidate_weight)
 
 

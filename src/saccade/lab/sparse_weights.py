@@ -54,7 +54,7 @@ EXPERIMENT = Experiment(
     name="sparse-weights",
     lecture="004",
     claim="Sparsemax makes most attention weights exactly zero without losing accuracy.",
-    method="The task of two look-ups, trained with softmax and with sparsemax in 4 heads; the share of weights that "
+    method="The task of two look-ups, trained with softmax and with sparsemax in 4 heads; the fraction of weights that "
     f"are exactly zero, counted only if the accuracy is at most {ALLOWED_LOSS:g} points lower.",
     measure=measure,
     decisive="zeros at equal accuracy",

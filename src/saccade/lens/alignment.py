@@ -77,11 +77,11 @@ def alignment_matrix(
         if weights.ndim != 4:
             raise ShapeError(f"Weights must have shape (batch, heads, queries, keys), not {tuple(weights.shape)}.")
         if not 0 <= batch < len(weights):
-            raise ShapeError(f"There is no sequence {batch}; there are {len(weights)}, counted from 0.")
+            raise ShapeError(f"There is no sequence {batch}; there are {len(weights)}, numbered from 0.")
         stacked = weights[batch]
     for head in chosen:
         if not 0 <= head < len(stacked):
-            raise ShapeError(f"There is no head {head}; there are {len(stacked)}, counted from 0.")
+            raise ShapeError(f"There is no head {head}; there are {len(stacked)}, numbered from 0.")
     stacked = stacked[list(chosen)]
     if reduce == "mean":
         return stacked.mean(dim=0)

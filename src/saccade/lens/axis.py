@@ -20,7 +20,7 @@ _CONTINUED = "@@"  # marks every piece but the last: subword-nmt
 
 @dataclass(frozen=True)
 class Axis:
-    """Tokens, each with the number of its word, counted from 0."""
+    """Tokens, each with the number of its word; words are numbered from 0."""
 
     tokens: list[str]
     words: list[int]

@@ -85,7 +85,7 @@ def find_places(axis: Axis, given: int | str) -> list[int]:
     text = str(given)
     if text.isdecimal():
         if int(text) >= len(axis):
-            raise OptionError(f"There is no token {text}; there are {len(axis)}, counted from 0.")
+            raise OptionError(f"There is no token {text}; there are {len(axis)}, numbered from 0.")
         return [int(text)]
     words = [number for number, word in enumerate(axis.joined) if word == text]
     if words:

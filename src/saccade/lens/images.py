@@ -1,4 +1,4 @@
-"""Checking images, and weights over their patches, before a figure or a terminal shows them."""
+"""Check images, and weights over their patches, before they are shown in a figure or a terminal."""
 
 from __future__ import annotations
 

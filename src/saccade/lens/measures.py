@@ -70,7 +70,8 @@ def distance(
     _, _, num_rows, num_columns = trace.shape
     if num_rows != num_columns:
         raise ShapeError(
-            f"Distance is defined within one sequence; {trace.name} attends from {num_rows} tokens to {num_columns}."
+            f"Distance is defined only for self-attention; {trace.name} attends from {num_rows} tokens "
+            f"to {num_columns} others."
         )
 
     def away(weights: Tensor, rows: range) -> Tensor:

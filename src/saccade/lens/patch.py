@@ -36,7 +36,7 @@ __all__ = ["Effect", "Metric", "Patching", "logit_difference", "patch"]
 
 #: Computes a number from what the model returns.
 Metric = Callable[[Any], float | Tensor]
-#: Two runs of the same input may differ by this share of the difference that is explained.
+#: Two runs of the same input may differ by this fraction of the difference that is explained.
 SAME = 1e-3
 
 

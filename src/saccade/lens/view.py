@@ -140,7 +140,7 @@ class View:
         trace, axis = self._trace(name), self.rows[name]
         count = axis.size(words)
         if not -count <= row < count:
-            raise ShapeError(f"There is no row {row} in {name}; there are {count}, counted from 0.")
+            raise ShapeError(f"There is no row {row} in {name}; there are {count}, numbered from 0.")
         if not words:
             return trace.row(row, batch=self.batch)
         pieces = [place for place, word in enumerate(axis.words) if word == row % count]
@@ -153,7 +153,7 @@ class View:
         self._check_head(head)
         if isinstance(head, int):
             if not -len(every) <= head < len(every):
-                raise ShapeError(f"There is no head {head}; there are {len(every)}, counted from 0.")
+                raise ShapeError(f"There is no head {head}; there are {len(every)}, numbered from 0.")
             return every[head]
         return measures.reduce_heads(iter(every), head)
 
@@ -213,7 +213,7 @@ class View:
     def distance(self, name: str, progress: ReportProgress | None = None) -> Float[Tensor, " H"]:
         """Return how many tokens away each head looks, averaged over its rows; self-attention only."""
         if not self.is_self(name):
-            raise OptionError(f"Distance is defined within one sequence, but {name} attends to another sequence.")
+            raise OptionError(f"Distance is defined only for self-attention; {name} attends to another sequence.")
         return measures.distance(self._trace(name), batch=self.batch, padding=self._padding(name), progress=progress)
 
     def norms(self, name: str, head: Head = "mean") -> Float[Tensor, "Q K"]:
@@ -398,7 +398,7 @@ def view(
     axes = {}
     for name, trace in source.traces.items():
         if not 0 <= batch < trace.shape[0]:
-            raise ShapeError(f"There is no sequence {batch} in {name}; there are {trace.shape[0]}, counted from 0.")
+            raise ShapeError(f"There is no sequence {batch} in {name}; there are {trace.shape[0]}, numbered from 0.")
         chosen = (target_axis, source_axis) if towers is None else towers.axes_of(name, trace)
         axes[name] = choose_axes(name, trace, *chosen)
     return View(

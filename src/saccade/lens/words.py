@@ -131,7 +131,9 @@ def _words(what: str, words: Sequence[int], num_pieces: int, device: torch.devic
         raise ShapeError(f"merge() needs a word for each of the {num_pieces} {what} pieces; it got {len(words)}.")
     missing = set(range(max(words, default=-1) + 1)) ^ set(words)
     if missing:
-        raise OptionError(f"merge() needs words numbered from 0 without gaps; {min(missing)} is missing or negative.")
+        wrong = min(missing)
+        problem = "is negative" if wrong < 0 else "is missing"
+        raise OptionError(f"merge() needs words numbered from 0 without gaps; {wrong} {problem}.")
     return torch.tensor(list(words), dtype=torch.long, device=device)
 
 

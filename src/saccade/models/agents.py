@@ -36,7 +36,7 @@ class PathConfig(Config):
     latent: int = Field(
         16, ge=0, description="Width of each agent's latent vector; with 0, a single future is predicted"
     )
-    dropout: float = Field(0.1, ge=0, lt=1, description="Share of values dropped in training")
+    dropout: float = Field(0.1, ge=0, lt=1, description="Fraction of values dropped in training")
 
 
 class AgentConfig(PathConfig):

@@ -169,15 +169,18 @@ class DenseAutoencoder(nn.Module):
 
 
 class PatchAutoencoderConfig(VisionConfig):
-    """A Transformer that reads the patches of an image, and another that draws them again."""
+    """A Transformer that reads the patches of an image, and another that reconstructs them."""
 
-    encoder_layers: int = Field(2, ge=1, description="Number of blocks that read the patches")
-    decoder_layers: int = Field(2, ge=1, description="Number of blocks that draw them again")
+    encoder_layers: int = Field(2, ge=1, description="Number of encoder blocks, which read the patches")
+    decoder_layers: int = Field(2, ge=1, description="Number of decoder blocks, which reconstruct the patches")
     code_width: int = Field(16, ge=1, description="Width of the code, the small vector in the middle")
 
 
 class PatchAutoencoder(VisionEncoder):
-    """The code comes from the class token or the mean patch; each patch is drawn from the code and its position."""
+    """The code comes from the class token or the mean patch.
+
+    Each patch is reconstructed from the code and the patch's position.
+    """
 
     def __init__(self, config: PatchAutoencoderConfig) -> None:
         super().__init__(config)

@@ -267,7 +267,7 @@ class PairConfig(Config):
         description="How many of the last blocks also update pairs by triangle attention, which is slow",
     )
     convolution: int = Field(3, ge=0, description="Side of the convolution over the matrix of pairs; 0 for none")
-    dropout: float = Field(0.1, ge=0, lt=1, description="Share of values dropped in training")
+    dropout: float = Field(0.1, ge=0, lt=1, description="Fraction of values dropped in training")
     max_length: int = Field(256, ge=1, description="Residues in the longest sequence; memory grows with its square")
 
     @model_validator(mode="after")
@@ -280,7 +280,7 @@ class PairConfig(Config):
                 f"triangle_attention_layers = {self.triangle_attention_layers} must be at most layers = {self.layers}"
             )
         if self.convolution and self.convolution % 2 == 0:
-            raise ValueError(f"convolution = {self.convolution} must be odd, or 0 for none")
+            raise ValueError(f"convolution must be odd, or 0 for no convolution, not {self.convolution}")
         return self
 
 

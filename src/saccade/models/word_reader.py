@@ -26,7 +26,7 @@ class ReaderConfig(Config):
 
     word_width: int = Field(128, ge=0, description="Width of a word's own embedding; 0 for none")
     word_dropout: float = Field(
-        0.1, ge=0, lt=1, description="Share of words that training replaces by the unknown word"
+        0.1, ge=0, lt=1, description="Fraction of words that training replaces by the unknown word"
     )
     piece_width: int = Field(0, ge=0, description="Width of the mean embedding of a word's pieces; 0 for none")
     spelling: Literal["none", "convolution", "recurrent"] = Field(

@@ -22,7 +22,7 @@ _KINDS: dict[str, tuple[str, ...]] = {
 
 
 def rotary_fields(fields: Fields) -> tuple[dict[str, Any], float]:
-    """Return our fields for the rotary positions, and the share of the dimensions that are rotated.
+    """Return our fields for the rotary positions, and the fraction of the dimensions that are rotated.
 
     They are in the table ``rope_parameters``, or, in older files, in separate fields and the table ``rope_scaling``.
     """

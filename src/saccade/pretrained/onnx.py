@@ -42,7 +42,7 @@ BATCH, TOKENS, PAST, SOURCE = 2, 3, 5, 7
 
 @dataclass(frozen=True)
 class Graph:
-    """A part of a network that becomes one file."""
+    """A part of a network that is exported as one ONNX file."""
 
     module: nn.Module
     examples: tuple[Any, ...]  # of its arguments

@@ -36,7 +36,7 @@ __all__ = ["Batcher"]
 
 Result = TypeVar("Result")
 _log = logging.getLogger(__name__)
-#: How long to wait after a batch for the clients that it answered, as a share of the time that it took.
+#: How long to wait after a batch for the clients that it answered, as a fraction of the time that it took.
 GATHER = 0.5
 
 

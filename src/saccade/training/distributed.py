@@ -142,7 +142,7 @@ class Processes:
 
 
 class Torchrun(Processes):
-    """One of several processes. They meet at the store of torchrun, which outlives each of them."""
+    """This process, when torchrun has started several. All meet at torchrun's store, which outlives each of them."""
 
     unreachable = False  # whether there was no way to meet
 

@@ -85,7 +85,7 @@ def _parts(name: str) -> list[str]:
 
 
 def rate_share(name: str, names: Collection[str], decay: float) -> float:
-    """The learning rate of a parameter as a share of the highest, which the output and the top block have.
+    """The learning rate of a parameter as a fraction of the highest, which the output and the top block have.
 
     Each block has ``decay`` times the rate of the block above it, and the embeddings that of the block above them.
     """

@@ -23,21 +23,21 @@ __all__ = ["Request", "duration", "recipe_for_run", "recommended_recipe", "secon
 
 #: The largest size to choose if the user gives neither a size nor a time: it takes half an hour or so on 2 cores.
 DEFAULT_SIZE: Size = "small"
-#: The share of the remaining time for updates; the rest is for validations and the final test. The trainer keeps to the
-#: clock (``Trainer._keep_time``), so this only has to be about right.
+#: The fraction of the remaining time for updates; the rest is for validations and the final test. The trainer keeps to
+#: the clock (``Trainer._keep_time``), so this only has to be about right.
 FOR_UPDATES = 0.8
-#: The share of its usual updates that a size needs in order to be better than the next smaller one.
+#: The fraction of its usual updates that a size needs in order to be better than the next smaller one.
 ENOUGH = 0.4
 #: The minimum number of updates when the time is limited.
 FEWEST = 20
-#: How many batches are timed, for how many seconds or which share of the time at most, and from how many examples they
-#: are taken.
+#: How many batches are timed, for how many seconds or which fraction of the time at most, and from how many examples
+#: they are taken.
 TIMED_BATCHES, TIMED_SECONDS, FOR_TIMING, TIMED_EXAMPLES = 12, 8.0, 0.02, 20_000
 
-#: The share of the time for validations, and how many there are at most; how many examples one is timed on.
+#: The fraction of the time for validations, and how many there are at most; how many examples one is timed on.
 FOR_VALIDATIONS, MOST_VALIDATIONS, TIMED_VALIDATION = 0.15, 10, 16
 
-#: The share of the time of fp32 that bf16 must save to be chosen.
+#: The fraction of the time of fp32 that bf16 must save to be chosen.
 CLEARLY_FASTER = 0.05
 
 #: Returns the recipe for a size, with these training settings instead of the usual ones, and a number of validations.
@@ -45,7 +45,7 @@ RecipeMaker = Callable[[Size, dict[str, Any], int], Recipe]
 
 
 class Timing(NamedTuple):
-    """Seconds on this machine."""
+    """How long each part of training takes on this machine, in seconds."""
 
     update: float
     validation: float = 0.0

@@ -20,7 +20,7 @@ def _cosine(step: int, warmup: int, steps: int) -> float:
     return 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(steps - warmup, 1)))
 
 
-#: (step, warmup, steps) -> share of the highest learning rate, for steps after the warm-up.
+#: (step, warmup, steps) -> fraction of the highest learning rate, for steps after the warm-up.
 SCHEDULES: dict[str, Callable[[int, int, int], float]] = {
     "inverse_sqrt": _inverse_sqrt,
     "cosine": _cosine,
@@ -29,7 +29,10 @@ SCHEDULES: dict[str, Callable[[int, int, int], float]] = {
 
 
 def learning_rate(settings: TrainingSettings, step: int, end: int | None = None) -> float:
-    """The learning rate of update ``step``, counting from 1; ``end`` is the last step if there was no time for all."""
+    """Return the learning rate of update ``step``, counting from 1.
+
+    ``end`` is the last step if time allows fewer than ``settings.steps``.
+    """
     warmup = settings.warmup if end is None else min(settings.warmup, end // 5)
     if step <= warmup:
         return settings.lr * step / warmup

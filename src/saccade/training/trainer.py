@@ -32,8 +32,8 @@ from saccade.training.schedule import learning_rate
 
 __all__ = ["Listener", "Progress", "Trainer"]
 
-#: With a time limit: how many updates lie between two looks at the clock, by which share of the remaining updates the
-#: end must be wrong before it is moved, and the last share of the schedule, in which it is never moved.
+#: With a time limit: how many updates lie between two looks at the clock, by which fraction of the remaining updates
+#: the end must be wrong before it is moved, and the last fraction of the schedule, in which it is never moved.
 SETTLED, CLEARLY, TAIL = 20, 0.05, 0.1
 
 

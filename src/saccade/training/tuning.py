@@ -32,14 +32,14 @@ __all__ = ["tune"]
 
 #: How many complete trials fit into the time (most trials end much earlier), and how often each validates.
 WHOLE_TRIALS, VALIDATIONS = 4, 9
-#: The share of a trial's time for updates; the rest is for validations.
+#: The fraction of a trial's time for updates; the rest is for validations.
 FOR_UPDATES = 0.8
 #: What a nat of loss counts beside the metric: it only decides between equal scores, such as no text right so far.
 TIE_BREAK = 1e-7
 #: By how much the learning rate may differ from the recipe's, and what else is tried besides the recipe's own values.
 RATE_FACTOR = 20.0
 TRIED = {
-    "training.warmup": (0.02, 0.05, 0.1, 0.2),  # as a share of the updates
+    "training.warmup": (0.02, 0.05, 0.1, 0.2),  # as a fraction of the updates
     "training.weight_decay": (0.0, 0.01, 0.1),
     "training.label_smoothing": (0.0, 0.1),
     "model.dropout": (0.0, 0.1, 0.2, 0.3, 0.4, 0.5),

@@ -364,11 +364,14 @@ def test_a_long_text_is_previewed_until_it_is_pooled(open_studio: OpenStudio) ->
     page.get_by_label("The text").select_option("8000")
     label = page.locator(".map-label")
     expect(label).to_have_text(
-        re.compile(r"^preview: max of 1×\d+ weights, one row in \d+ · being computed: max of 16×16 weights")
+        re.compile(
+            r"^preview: each cell is the max of \d+ weights in one row; only 1 row in \d+ is computed"
+            r" · being computed: max of 16×16 weights"
+        )
     )
     expect(label).to_have_text(re.compile(r" \d+ s$"))  # it is waited for, and told how long
     page.locator(".map").press("ArrowRight")
-    expect(page.locator("#map-readout")).to_contain_text(": preview: max of 1×")
+    expect(page.locator("#map-readout")).to_contain_text(": preview: each cell is the max of ")
     page.unroute(re.compile(r"/overview\?(?!.*preview=1)"))
     for route in held:
         route.continue_()

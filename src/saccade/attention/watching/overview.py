@@ -45,7 +45,8 @@ class Overview:
             return "exact weights"
         if self.exact:
             return f"{self.reduce} of {rows}×{columns} weights"
-        return f"preview: {self.reduce} of 1×{columns} weights, one query in {rows}"
+        cells = f"each cell is the {self.reduce} of {columns} weights of one query"
+        return f"preview: {cells}; only 1 query in {rows} is computed"
 
 
 def progress_of_part(progress: ReportProgress | None, number: int, count: int) -> ReportProgress | None:

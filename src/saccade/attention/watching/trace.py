@@ -359,7 +359,7 @@ def _one_or_all(what: str, index: int | None, count: int) -> range:
     if index is None:
         return range(count)
     if not -count <= index < count:
-        raise ShapeError(f"There is no {what} {index}; there are {count}, counted from 0.")
+        raise ShapeError(f"There is no {what} {index}; there are {count}, numbered from 0.")
     index %= count
     return range(index, index + 1)
 
@@ -369,5 +369,7 @@ def _part(what: str, part: slice | range | Sequence[int], count: int) -> range:
         start, stop, step = part.indices(count)
         part = range(start, max(start, stop), step)
     if not isinstance(part, range) or part.step != 1 or part.start < 0 or part.stop > count:
-        raise ShapeError(f"A tile takes {what}s as a slice or range with step 1 within 0..{count}, not {part!r}.")
+        raise ShapeError(
+            f"The {what}s of a tile must be a slice or range with step 1, between 0 and {count}, not {part!r}."
+        )
     return part

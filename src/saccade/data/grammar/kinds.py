@@ -260,7 +260,7 @@ def subordinate_sentence(draft: Draft) -> Phrase:
     return main + pair("because/SCONJ", "parce/SCONJ que/SCONJ") + inner + _stop()
 
 
-# kind -> the function that draws a sentence, and the share of the corpus in percent
+# kind -> the function that draws a sentence, and the fraction of the corpus in percent
 KINDS: dict[str, tuple[Callable[[Draft], Phrase], int]] = {
     "statement": (statement_sentence, 18),
     "intransitive": (intransitive_sentence, 7),

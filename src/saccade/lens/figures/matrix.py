@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from jaxtyping import Float
-from numpy.typing import NDArray
 from torch import Tensor
 
 from saccade.errors import OptionError, ShapeError, TooLargeError
 from saccade.lens.colours import contrast
 from saccade.lens.figures.canvas import GAP, LABEL_SIZE, SMALL_SIZE, Canvas, drawing, label
+from saccade.lens.figures.drawable import Array
 from saccade.lens.links import WordLink
 
 if TYPE_CHECKING:
@@ -25,11 +25,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Panel", "Scale", "draw_matrix", "draw_weights", "places"]
 
-Array = NDArray[np.float64]
 LabelPlaces = Sequence[tuple[float, str]]  # labels, each with its position along the side, counted in cells
 
 #: Maximum number of rows or columns that can be drawn with their tokens.
-MOST_TOKENS = 400
+MOST_LABELLED = 400
 #: Maximum number of rows or columns for which the numbers are written into the cells.
 FEW_TOKENS = 13
 
@@ -262,9 +261,9 @@ def _checked(weights: Tensor | np.ndarray, rows: Sequence[str], columns: Sequenc
             f"A heat map with labels for {len(rows)} by {len(columns)} cells needs weights of that shape, "
             f"not {tuple(matrix.shape)}."
         )
-    if max(matrix.shape) > MOST_TOKENS:
+    if max(matrix.shape) > MOST_LABELLED:
         raise TooLargeError(
-            f"A heat map can have at most {MOST_TOKENS} tokens per side, not {matrix.shape[0]} by {matrix.shape[1]}; "
+            f"A heat map can have at most {MOST_LABELLED} tokens per side, not {matrix.shape[0]} by {matrix.shape[1]}; "
             "draw a part of it."
         )
     strange = matrix[~(np.isfinite(matrix) & (matrix >= 0))]

@@ -9,7 +9,7 @@ import numpy as np
 
 from saccade.errors import OptionError, ShapeError
 from saccade.lens.figures.canvas import ThemeName, is_dark, label
-from saccade.lens.figures.matrix import MOST_TOKENS, Scale, draw_matrix, places
+from saccade.lens.figures.matrix import MOST_LABELLED, Scale, draw_matrix, places
 from saccade.lens.words import visible
 
 if TYPE_CHECKING:
@@ -47,14 +47,14 @@ def draw_patching(
         for row, share in enumerate(shares):
             matrix[row, : len(share)] = share[:, 0]
         rows, columns = [visible(name) for name in chosen], [f"head {head}" for head in range(widest)]
-    if max(matrix.shape) > MOST_TOKENS:
+    if max(matrix.shape) > MOST_LABELLED:
         raise OptionError(
-            f"A picture can have at most {MOST_TOKENS} rows or columns, not {max(matrix.shape)}; choose fewer names."
+            f"A picture can have at most {MOST_LABELLED} rows or columns, not {max(matrix.shape)}; choose fewer names."
         )
     missing = len(found.coverage.refused) + len(found.coverage.unseen)
     said = title or "; ".join(
         [
-            f"share of the difference ({found.corrupted:.3g} to {found.clean:.3g}) that each patch restores",
+            f"fraction of the difference ({found.corrupted:.3g} to {found.clean:.3g}) that each patch restores",
             *([f"{missing} more attentions of the model cannot be patched"] if missing else []),
         ]
     )

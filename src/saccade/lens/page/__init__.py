@@ -145,7 +145,7 @@ def _position(axis: Axis, given: int | str | None, words: bool) -> int | None:
         return None
     if isinstance(given, int) and words:
         if not 0 <= given < axis.num_words:
-            raise ShapeError(f"There is no word {given}; there are {axis.num_words}, counted from 0.")
+            raise ShapeError(f"There is no word {given}; there are {axis.num_words}, numbered from 0.")
         return given
     place = find_places(axis, given)[0]
     return axis.words[place] if words else place
@@ -164,7 +164,7 @@ def _chosen(view: View, names: Sequence[str] | None, heads: Sequence[int] | None
         num_heads = view.heads(name)
         for head in heads or ():
             if not 0 <= head < num_heads:
-                raise ShapeError(f"There is no head {head} in {name}; there are {num_heads}, counted from 0.")
+                raise ShapeError(f"There is no head {head} in {name}; there are {num_heads}, numbered from 0.")
         if not _size(view.traces[name]):
             raise OptionError(f"{name} has no weights, so a page cannot show it; choose others with names=.")
         chosen[name] = list(range(num_heads)) if heads is None else list(heads)

@@ -145,7 +145,7 @@ async function show(changed) {
   const matrix = await weightsOf(currentAttention(), state.head, state.words);
   if (mine !== asked) return;
   const isNew = ["attention", "head", "words", "theme", "view", "zoom", "stretch"].some((key) => changed.has(key));
-  viewport.setAttribute("aria-label", `Weights of ${currentAttention().name}, ${headName(state.head)}; arrow keys move through them`);
+  viewport.setAttribute("aria-label", `Weights of ${currentAttention().name}, ${headName(state.head)}; use the arrow keys to move through them`);
   if (state.view === "arcs") await showArcs();
   else if (isNew) showMap(matrix);
   else drawMap();

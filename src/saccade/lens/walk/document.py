@@ -212,7 +212,7 @@ def _sentence(errors: list[ErrorDetails]) -> str:
         "string_type": "a string",
         "tuple_type": "a list",
         "int_type": "a whole number",
-        "greater_than_equal": "an index, counted from 0",
+        "greater_than_equal": "an index, which starts at 0",
         "less_than": f"an index below {MAX_OUTPUT}",
         "model_type": "step, place and value",
     }

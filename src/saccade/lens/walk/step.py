@@ -95,9 +95,9 @@ def _check(step: Step, place: tuple[int, ...], value: float) -> None:
     )
     if not fits:
         sizes = " by ".join(map(str, shape))
-        raise ShapeError(f"There is no {entry} to change; {step.name} is {sizes}, counted from 0.")
+        raise ShapeError(f"There is no {entry} to change; {step.name} is {sizes}, and indices start at 0.")
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(to_float(value)):
-        raise OptionError(f"The changed {entry} is {value!r}; expected a finite number.")
+        raise OptionError(f"The new value of {entry} must be a finite number, not {value!r}.")
 
 
 def _without_infinity(values: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Reading request fields from JSON, from a form of either kind, or from the query string."""
+"""Read request fields from JSON, a form (URL-encoded or multipart) or the query string."""
 
 from __future__ import annotations
 

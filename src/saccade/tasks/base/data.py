@@ -51,7 +51,7 @@ class Splits(Generic[Raw]):
         """Raise an error if there are no training or no validation examples."""
         for part, examples in (("training", self.train), ("validation", self.validation)):
             if not examples:
-                raise OptionError(f"There are no {part} examples; add data, or change the share in data.validation.")
+                raise OptionError(f"There are no {part} examples; add data, or change the fraction in data.validation.")
         return self
 
 

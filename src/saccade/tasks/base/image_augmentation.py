@@ -28,9 +28,9 @@ class ImageSettings(Config):
     )
     flip: bool = Field(False, description="Mirror half of the images, left to right")
     rotate: float = Field(0.0, ge=0, le=180, description="Rotate by up to this many degrees in either direction")
-    zoom: float = Field(0.0, ge=0, lt=1, description="Enlarge or shrink by up to this share")
-    contrast: float = Field(0.0, ge=0, lt=1, description="Brighten or darken by up to this share")
-    erase: float = Field(0.0, ge=0, lt=1, description="Blacken a rectangle of up to this share of each side")
+    zoom: float = Field(0.0, ge=0, lt=1, description="Enlarge or shrink by up to this fraction")
+    contrast: float = Field(0.0, ge=0, lt=1, description="Brighten or darken by up to this fraction")
+    erase: float = Field(0.0, ge=0, lt=1, description="Blacken a rectangle of up to this fraction of each side")
     noise: float = Field(0.0, ge=0, description="Standard deviation of the noise added to each pixel")
 
 

@@ -62,7 +62,7 @@ def numbered(gold: Sequence[str], labels: Sequence[str]) -> tuple[list[int], lis
 
 
 def accuracy(table: Int[np.ndarray, "L L"]) -> float:
-    """Return the share of correct predictions."""
+    """Return the fraction of correct predictions."""
     return _share(int(table.trace()), int(table.sum()))
 
 

@@ -32,13 +32,18 @@ class LabelledData(BuiltinOrFile):
     sentences: int = Field(4000, ge=100, description="Training sentences drawn from the built-in corpus")
     file: str | None = Field(None, description="The file to train on")
     validation_file: str | None = Field(
-        None, description="File that selects the best model; if not given, a share of the training file does"
+        None, description="Validation file, used to select the best model; by default, a fraction of the training file"
     )
     test_file: str | None = Field(None, description="File that is scored once, at the end")
     validation: float = Field(
-        0.1, ge=0, lt=1, description="Share held out for validation if no file is given; equal texts stay together"
+        0.1,
+        ge=0,
+        lt=1,
+        description="Fraction of the data held out for validation if no file is given; equal texts stay together",
     )
-    test: float = Field(0.0, ge=0, lt=1, description="Share held out for the final test if no file is given")
+    test: float = Field(
+        0.0, ge=0, lt=1, description="Fraction of the data held out for the final test if no file is given"
+    )
     encoding: str | None = Field(None, description="Encoding of the files, such as latin-1; detected if not given")
 
 

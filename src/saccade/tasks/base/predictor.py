@@ -270,7 +270,7 @@ class Predictor(ABC):
     def view_input(self, given: Any, progress: Rows | None = None) -> View:
         """Return what the model looks at when it reads an input of any length, without generating an answer.
 
-        ``progress`` is called with the name of an attention and the share of its rows that is done.
+        ``progress`` is called with the name of an attention and the fraction of its rows that is done.
         """
         raise OptionError(f"{self.plural.capitalize()} cannot read an input without answering it; leave out --file.")
 

@@ -36,7 +36,7 @@ class TrainingSettings(Config):
     schedule: Literal["inverse_sqrt", "cosine", "constant"] = Field(
         "cosine", description="How the learning rate falls after the warm-up: inverse_sqrt, cosine or constant"
     )
-    lr_end: float = Field(0.0, ge=0, le=1, description="Final learning rate, as a share of lr")
+    lr_end: float = Field(0.0, ge=0, le=1, description="Final learning rate, as a fraction of lr")
     warmup: int = Field(200, ge=0, description="Number of updates over which the learning rate rises to lr")
     weight_decay: float = Field(0.0, ge=0, description="Weight decay of matrices; biases and norms are never decayed")
     beta1: float = Field(0.9, ge=0, lt=1, description="AdamW: decay of the mean gradient")
@@ -48,7 +48,7 @@ class TrainingSettings(Config):
         1.0,
         gt=0,
         le=1,
-        description="Learning rate of each block, as a share of that of the block above it; embeddings are lowest",
+        description="Learning rate of each block, as a fraction of that of the block above it; embeddings are lowest",
     )
     lora_rank: int = Field(
         0, ge=0, description="If above 0, the weights of the --init model stay, and matrices of this rank are added"
@@ -74,7 +74,7 @@ class TrainingSettings(Config):
         5, ge=1, description='With final = "average": the number of last validations whose weights are averaged'
     )
     ema: float = Field(
-        0.999, gt=0, lt=1, description='With final = "ema": the share of the old weights in the moving average'
+        0.999, gt=0, lt=1, description='With final = "ema": the fraction of the old weights in the moving average'
     )
     keep: int = Field(3, ge=1, description="Number of checkpoints to keep")
     log_every: int = Field(50, ge=1, description="Updates between lines in metrics.jsonl")
@@ -115,7 +115,7 @@ class TextTraining(TrainingSettings):
         4096, ge=1, description="Tokens in a batch, padding included; of source and target, the longer side counts"
     )
     label_smoothing: float = Field(
-        0.0, ge=0, lt=1, description="Share of the target probability spread over all other tokens or labels"
+        0.0, ge=0, lt=1, description="Fraction of the target probability spread over all other tokens or labels"
     )
 
 
@@ -125,7 +125,7 @@ class SearchTraining(TextTraining):
     renamed: ClassVar[Mapping[str, str]] = {"validation_sentences": "validation_sample"}
 
     label_smoothing: float = Field(
-        0.1, ge=0, lt=1, description="Share of the target probability spread over all other tokens"
+        0.1, ge=0, lt=1, description="Fraction of the target probability spread over all other tokens"
     )
     validation_sample: int = Field(500, ge=1, description="Number of examples that validations score, always the same")
 

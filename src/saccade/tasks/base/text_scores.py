@@ -1,4 +1,4 @@
-"""Scores for generated texts: BLEU and chrF, as sacrebleu computes them, and the share of exact matches."""
+"""Scores for generated texts: BLEU and chrF, as sacrebleu computes them, and the fraction of exact matches."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def text_scores(texts: Sequence[str], references: Sequence[str]) -> dict[str, fl
 
 
 def exact_share(texts: Sequence[str], references: Sequence[str], lowercase: bool = False) -> float:
-    """Return the share of texts that are identical to their references."""
+    """Return the fraction of texts that are identical to their references."""
     pairs = zip(texts, references, strict=True)
     same = sum(one.lower() == other.lower() if lowercase else one == other for one, other in pairs)
     return same / max(len(texts), 1)

@@ -21,7 +21,9 @@ class TokenSettings(Config):
     kind: TokenKind = Field("bpe", description="What a token is: bpe (a piece of a word), word, character or byte")
     vocabulary: int = Field(8000, description="Maximum size of the vocabulary")
     lowercase: bool = Field(False, description="Lower-case all text")
-    min_frequency: int = Field(1, description="Leave out characters, words or pairs of pieces that occur less often")
+    min_frequency: int = Field(
+        1, description="Leave out characters, words or pairs of pieces that occur fewer times than this"
+    )
 
     def train(self, texts: Iterable[str]) -> Tokenizer:
         """Train a tokenizer on these texts."""

@@ -46,7 +46,7 @@ class WordNeighbour(NamedTuple):
 
 
 class WordMap(NamedTuple):
-    """A map of words: their first two principal components, and the share of the variance that these explain."""
+    """A map of words: their first two principal components, and the fraction of the variance that these explain."""
 
     words: list[str]
     points: Float[Tensor, "n 2"]

@@ -39,7 +39,8 @@ class BasePairsData(Config):
 
     file: str = Field(description="A table, dot-bracket or CT file to train on")
     validation_file: str | None = Field(
-        None, description="File that selects the best model; if not given, a share of the training molecules does"
+        None,
+        description="Validation file, used to select the best model; by default, a fraction of the training molecules",
     )
     test_file: str | None = Field(None, description="File that is scored once, at the end")
     sequence_column: str = Field("sequence", description="Column of a table with the sequence")
@@ -52,8 +53,12 @@ class BasePairsData(Config):
     fold_column: str = Field("fold_number", description="Column of that table with the number or name of a fold")
     fold: str = Field("0", description="Number or name of the fold to use")
     longest: int = Field(128, ge=8, le=4096, description="Maximum number of bases; longer molecules are left out")
-    validation: float = Field(0.1, ge=0, lt=1, description="Share held out for validation if no file is given")
-    test: float = Field(0.0, ge=0, lt=1, description="Share held out for the final test if no file is given")
+    validation: float = Field(
+        0.1, ge=0, lt=1, description="Fraction of the data held out for validation if no file is given"
+    )
+    test: float = Field(
+        0.0, ge=0, lt=1, description="Fraction of the data held out for the final test if no file is given"
+    )
     encoding: str | None = Field(None, description="Encoding of the files, such as latin-1; detected if not given")
 
     @model_validator(mode="after")

@@ -23,7 +23,7 @@ __all__ = ["CaptionData", "CaptionsFiles"]
 
 #: The number of captioned images that are made of held-out digits, for validation and for test.
 BUILTIN_HELD_OUT = (300, 1000)
-#: The default share of digits held out for the test images.
+#: The default fraction of digits held out for the test images.
 BUILTIN_TEST = 0.2
 
 
@@ -41,20 +41,24 @@ class CaptionData(BuiltinOrFile):
     )
     image_column: str = Field(
         "image",
-        description="Image column: its name, or its number counted from 0; paths are relative to the table's folder",
+        description="Image column: its name, or its number, counting from 0; paths are relative to the table's folder",
     )
-    text_column: str = Field("text", description="Text column: its name, or its number counted from 0")
+    text_column: str = Field("text", description="Text column: its name, or its number, counting from 0")
     shape: tuple[int, int, int] | None = SHAPE
     encoding: str | None = Field(None, description="Encoding of the files, such as latin-1; detected if not given")
     validation_table: str | None = Field(
-        None, description="Table that selects the best model; if not given, a share of the training images does"
+        None,
+        description="Validation table, used to select the best model; by default, a fraction of the training images",
     )
     test_table: str | None = Field(None, description="Table that is scored once, at the end")
     validation: float = Field(
-        0.1, ge=0, lt=1, description="Share of the images (or of the digits) held out for validation"
+        0.1, ge=0, lt=1, description="Fraction of the images (or of the digits) held out for validation"
     )
     test: float | None = Field(
-        None, ge=0, lt=1, description="Share held out for the final test; by default 0, or 0.2 of the digits"
+        None,
+        ge=0,
+        lt=1,
+        description="Fraction of the data held out for the final test; by default 0, or 0.2 of the digits",
     )
 
 

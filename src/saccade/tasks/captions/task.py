@@ -52,7 +52,7 @@ class CaptionOptions(Config):
     """How texts are generated: the ``[decoding]`` table of a recipe, and the options of ``saccade predict``."""
 
     beam: int = Field(3, ge=1, le=1000, description="Hypotheses kept at each step; 1 is greedy search")
-    n_best: int = Field(1, ge=1, description="Number of texts to return; at most the beam")
+    n_best: int = Field(1, ge=1, description="Number of texts to return; at most the beam size")
     length_penalty: float = Field(
         1.0, ge=0, le=10, description="Score = log-probability / length^penalty; 0 favours short texts"
     )

@@ -28,9 +28,9 @@ class ClassificationData(LabelledData):
         description="grammar: reviews of the built-in corpus; recall: what was said 4 to 128 words before; counting: "
         "how often a word occurs",
     )
-    text_column: str = Field("text", description="Text column: its name, or its number counted from 0")
+    text_column: str = Field("text", description="Text column: its name, or its number, counting from 0")
     skip_bad_rows: bool = Field(False, description="Skip rows of a table that cannot be read, and say how many")
-    label_column: str = Field("label", description="Label column: its name, or its number counted from 0")
+    label_column: str = Field("label", description="Label column: its name, or its number, counting from 0")
 
     @classmethod
     def read(cls, values: dict[str, Any], where: str) -> Self:

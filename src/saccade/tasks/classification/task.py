@@ -48,9 +48,9 @@ class ClassificationText(TokenSettings):
     kind: TokenKind = Field("word", description="What a token is: bpe (a piece of a word), word, character or byte")
     vocabulary: int = Field(20000, description="Maximum size of the vocabulary")
     lowercase: bool = Field(True, description="Lower-case all text")
-    min_frequency: int = Field(2, description="Leave out words that occur less often")
+    min_frequency: int = Field(2, description="Leave out words that occur fewer times than this")
     longest: int = Field(512, ge=1, description="Number of tokens to read; the rest of a longer text is ignored")
-    word_dropout: float = Field(0.0, ge=0, lt=1, description="Share of tokens that are hidden during training")
+    word_dropout: float = Field(0.0, ge=0, lt=1, description="Fraction of tokens that are hidden during training")
 
 
 class EncodedText(NamedTuple):

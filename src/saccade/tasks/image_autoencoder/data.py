@@ -34,12 +34,14 @@ class ImageAutoencoderData(BuiltinOrFile):
     file_key = "images"
 
     builtin: Literal["digits"] | None = Field(
-        None, description="digits: scikit-learn's handwritten digits, which need an extra package"
+        None, description="digits: scikit-learn's handwritten digits (install saccade[digits])"
     )
     images: str | None = Field(None, description="An .npz file, an idx file, or a folder of pictures")
     shape: tuple[int, int, int] | None = SHAPE
-    validation: float = Field(0.1, ge=0, lt=1, description="Share held out for validation; equal images stay together")
-    test: float = Field(0.0, ge=0, lt=1, description="Share held out for the final test")
+    validation: float = Field(
+        0.1, ge=0, lt=1, description="Fraction of the data held out for validation; equal images stay together"
+    )
+    test: float = Field(0.0, ge=0, lt=1, description="Fraction of the data held out for the final test")
 
 
 class ImageAutoencoderFiles(PictureReader[LabelledImage]):

@@ -70,7 +70,7 @@ def _build(config: DenseAutoencoderConfig | PatchAutoencoderConfig, state: Image
 
 
 class ImageAutoencoder(ScoredTask):
-    """Trains with the mean squared error of the pixels, as a share of their variance."""
+    """Trains with the mean squared error of the pixels, as a fraction of their variance."""
 
     name = "image-autoencoder"
     about = "compresses an image into one small vector and reconstructs it"
@@ -152,6 +152,6 @@ class ImageAutoencoder(ScoredTask):
     def facts(self) -> list[str]:
         return [
             f"images: {describe_shape(self.state.shape)}",
-            "score: `loss` is the share of variance that is lost",
+            "score: `loss` is the fraction of variance that is lost",
             f"{len(self.state.index.lines):,} training images are saved with their codes (neighbours.*)",
         ]

@@ -38,7 +38,7 @@ class ImageData(BuiltinOrFile):
     file_key = "images"
 
     builtin: Literal["digits"] | None = Field(
-        None, description="digits: scikit-learn's handwritten digits, which need an extra package"
+        None, description="digits: scikit-learn's handwritten digits (install saccade[digits])"
     )
     images: str | None = Field(
         None, description="An .npz file, an idx file (which also needs labels), or a folder with one folder per class"
@@ -55,15 +55,21 @@ class ImageData(BuiltinOrFile):
         "not given, pictures are resized to the shape itself",
     )
     validation_images: str | None = Field(
-        None, description="Images that select the best model; if not given, a share of the training images does"
+        None,
+        description="Validation images, used to select the best model; by default, a fraction of the training images",
     )
     validation_labels: str | None = Field(None, description="Labels of validation_images")
     test_images: str | None = Field(None, description="Images that are scored once, at the end")
     test_labels: str | None = Field(None, description="Labels of test_images")
     validation: float = Field(
-        0.1, ge=0, lt=1, description="Share held out for validation if no file is given; equal images stay together"
+        0.1,
+        ge=0,
+        lt=1,
+        description="Fraction of the data held out for validation if no file is given; equal images stay together",
     )
-    test: float = Field(0.0, ge=0, lt=1, description="Share held out for the final test if no file is given")
+    test: float = Field(
+        0.0, ge=0, lt=1, description="Fraction of the data held out for the final test if no file is given"
+    )
 
     @model_validator(mode="after")
     def _check_labels(self) -> ImageData:

@@ -56,7 +56,7 @@ class ImagesTraining(ImageTraining):
     """How the model is trained."""
 
     label_smoothing: float = Field(
-        0.1, ge=0, lt=1, description="Share of the target probability spread over all other classes"
+        0.1, ge=0, lt=1, description="Fraction of the target probability spread over all other classes"
     )
 
 

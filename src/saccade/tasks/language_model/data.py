@@ -41,18 +41,21 @@ class TextData(Config):
     )
     labelled: bool = Field(False, description="Whether each line starts with a label, which is then left out")
     table: str | None = Field(None, description="A .tsv, .csv or .jsonl file, instead of text")
-    column: str = Field("text", description="Text column: its name, or its number counted from 0")
+    column: str = Field("text", description="Text column: its name, or its number, counting from 0")
     validation_text: str | None = Field(
-        None, description="Text that selects the best model; if not given, the end of the training text does"
+        None, description="Validation text, used to select the best model; by default, the end of the training text"
     )
     validation_table: str | None = Field(None, description="A table, instead of validation_text")
     test_text: str | None = Field(None, description="Text that is scored once, at the end")
     test_table: str | None = Field(None, description="A table, instead of test_text")
     validation: float = Field(
-        0.1, ge=0, lt=1, description="Share at the end of the text held out for validation if no file is given"
+        0.1, ge=0, lt=1, description="Fraction at the end of the text held out for validation if no file is given"
     )
     test: float = Field(
-        0.0, ge=0, lt=1, description="Share held out for the final test if no file is given; it follows validation"
+        0.0,
+        ge=0,
+        lt=1,
+        description="Fraction of the data held out for the final test if no file is given; it follows validation",
     )
     encoding: str | None = Field(None, description="Encoding of the files, such as latin-1; detected if not given")
 

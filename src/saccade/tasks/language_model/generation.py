@@ -50,7 +50,7 @@ class GenerationOptions(Config):
     seed: int = Field(1, ge=0, lt=2**32, description="Random seed for sampling")
     stop: list[str] = Field(default_factory=list, description="Texts that end the answer; they are not part of it")
     beam: int = Field(1, ge=1, le=1000, description="When searching: texts kept at each step; 1 is greedy search")
-    n_best: int = Field(1, ge=1, description="When searching: number of texts to return; at most the beam")
+    n_best: int = Field(1, ge=1, description="When searching: number of texts to return; at most the beam size")
 
     @model_validator(mode="after")
     def _check(self) -> GenerationOptions:

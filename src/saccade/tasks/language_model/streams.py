@@ -61,7 +61,7 @@ class Stream:
         return LanguageModelBatch(rows[:, :-1], rows[:, 1:], starts, self.lines(starts))
 
     def share_of(self, id: int) -> float:
-        """Return the share of this token among those that are predicted."""
+        """Return the fraction of this token among those that are predicted."""
         parts = torch.split(self.tokens[1:], 1 << 20)
         return sum([int(torch.eq(part, id).sum()) for part in parts]) / (len(self) - 1)
 

@@ -1,7 +1,7 @@
 """Masked language model: predict hidden tokens from the tokens on both sides (BERT, Devlin 2019, §3.1; Phuong & Hutter
 2022, algorithm 12).
 
-A share of the tokens is chosen at random. Of these, 8 in 10 become MASK, 1 in 10 become a random token, and 1 in 10
+A fraction of the tokens is chosen at random. Of these, 8 in 10 become MASK, 1 in 10 become a random token, and 1 in 10
 stay unchanged; the model predicts the original token at each.
 """
 
@@ -49,7 +49,7 @@ __all__ = [
     "hide",
 ]
 
-#: The share of the chosen tokens that become MASK, and the share that become a random token.
+#: The fraction of the chosen tokens that become MASK, and the fraction that become a random token.
 MASKED, SWAPPED = 0.8, 0.1
 #: The random seed for the masks of a validation, which are always the same.
 VALIDATION_SEED = 0
@@ -61,7 +61,7 @@ class MaskedText(TokenSettings):
     """How text is split into tokens, and how many of them are hidden."""
 
     context: int = Field(128, ge=2, description="Maximum number of tokens in a piece; longer documents are cut")
-    share: float = Field(0.15, gt=0, lt=1, description="Share of tokens that the model must predict")
+    share: float = Field(0.15, gt=0, lt=1, description="Fraction of tokens that the model must predict")
 
 
 class Passage(NamedTuple):
@@ -116,7 +116,7 @@ class MaskedLanguageModelTraining(TextTraining):
 
 @dataclass(frozen=True)
 class MaskedLanguageModelState(TokenizerState):
-    """The tokenizer, the length of pieces, and the share of tokens to predict."""
+    """The tokenizer, the length of pieces, and the fraction of tokens to predict."""
 
     tokenizer: Tokenizer
     context: int

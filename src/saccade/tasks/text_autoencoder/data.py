@@ -38,8 +38,10 @@ class TextAutoencoderData(BuiltinOrFile):
     builtin: Literal["grammar"] | None = Field(None, description="grammar: the built-in English sentences")
     sentences: int = Field(10000, ge=100, description="Training sentences drawn from the built-in corpus")
     texts: str | None = Field(None, description="A file with one text per line")
-    validation: float = Field(0.1, ge=0, lt=1, description="Share held out for validation; equal texts stay together")
-    test: float = Field(0.0, ge=0, lt=1, description="Share held out for the final test")
+    validation: float = Field(
+        0.1, ge=0, lt=1, description="Fraction of the data held out for validation; equal texts stay together"
+    )
+    test: float = Field(0.0, ge=0, lt=1, description="Fraction of the data held out for the final test")
     encoding: str | None = Field(None, description="Encoding of the file, such as latin-1; detected if not given")
 
 

@@ -49,8 +49,8 @@ GREEDY = SearchOptions(beam=1, max_ratio=1.5)
 class NoisyText(TokenSettings):
     """How text is split into tokens, and what is hidden from the encoder during training."""
 
-    drop: float = Field(0.0, ge=0, lt=1, description="Share of tokens that are left out of the input")
-    mask: float = Field(0.0, ge=0, lt=1, description="Share of tokens that are replaced by [MASK] in the input")
+    drop: float = Field(0.0, ge=0, lt=1, description="Fraction of tokens that are left out of the input")
+    mask: float = Field(0.0, ge=0, lt=1, description="Fraction of tokens that are replaced by [MASK] in the input")
 
 
 @dataclass(frozen=True)

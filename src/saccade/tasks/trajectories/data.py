@@ -29,7 +29,7 @@ class TrajectoriesData(Config):
     files: list[str] = Field(default_factory=list, description="Files to train on")
     validation_files: list[str] = Field(
         default_factory=list,
-        description="Files that select the best model; if not given, the end of each training file does",
+        description="Validation files, used to select the best model; by default, the end of each training file",
     )
     test_files: list[str] = Field(default_factory=list, description="Files that are scored once, at the end")
     past: int = Field(8, ge=2, le=1000, description="Number of observed moments")
@@ -39,7 +39,7 @@ class TrajectoriesData(Config):
     )
     stride: int = Field(1, ge=1, description="Moments from the start of one window to the next")
     least_agents: int = Field(1, ge=1, description="Windows with fewer agents are left out; papers use 1 or 2")
-    validation: float = Field(0.1, gt=0, lt=1, description="Share at the end of each file held out for validation")
+    validation: float = Field(0.1, gt=0, lt=1, description="Fraction at the end of each file held out for validation")
 
     @model_validator(mode="after")
     def _one_origin(self) -> TrajectoriesData:

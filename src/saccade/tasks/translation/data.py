@@ -59,14 +59,15 @@ class TranslationData(Config):
     source: str | None = Field(None, description="A file with one text per line")
     target: str | None = Field(None, description="The translation of source, line by line")
     table: str | None = Field(None, description="One .tsv, .csv or .jsonl file, instead of source and target")
-    source_column: str = Field("source", description="Source column: its name, or its number counted from 0")
-    target_column: str = Field("target", description="Target column: its name, or its number counted from 0")
+    source_column: str = Field("source", description="Source column: its name, or its number, counting from 0")
+    target_column: str = Field("target", description="Target column: its name, or its number, counting from 0")
     nettalk: str | None = Field(None, description="The file nettalk.data, to learn sounds from spelling")
     alignments: str | None = Field(
         None, description="Gold alignments of the training pairs in Pharaoh format; if given, no pair is dropped"
     )
     validation_source: str | None = Field(
-        None, description="Texts that select the best model; if not given, a share of the training pairs does"
+        None,
+        description="Validation texts, used to select the best model; by default, a fraction of the training pairs",
     )
     validation_target: str | None = Field(None, description="The translation of validation_source")
     validation_table: str | None = Field(None, description="One file, instead of validation_source and _target")
@@ -74,9 +75,14 @@ class TranslationData(Config):
     test_target: str | None = Field(None, description="The translation of test_source")
     test_table: str | None = Field(None, description="One file, instead of test_source and _target")
     validation: float = Field(
-        0.05, ge=0, lt=1, description="Share held out for validation if no file is given; equal sources stay together"
+        0.05,
+        ge=0,
+        lt=1,
+        description="Fraction of the data held out for validation if no file is given; equal sources stay together",
     )
-    test: float = Field(0.0, ge=0, lt=1, description="Share held out for the final test if no file is given")
+    test: float = Field(
+        0.0, ge=0, lt=1, description="Fraction of the data held out for the final test if no file is given"
+    )
     max_length: int = Field(200, ge=1, description="Longest text in words; longer training pairs are dropped")
     max_ratio: float = Field(
         9.0, ge=1, description="Training pairs are dropped if one side is more than this many times as long"

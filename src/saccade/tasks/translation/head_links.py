@@ -1,9 +1,9 @@
 """Measure whether a head links a word to the word that decides its meaning: a pronoun to its noun, "bank" to "river".
 
 The built-in corpus knows these links, and the lectures (002, 003) show them in a trained model. A head is right if the
-strongest weight in the word's row is at the linked word. Because many heads look at many places, the share of sentences
-in which *some* head is right is high by chance alone. So it is reported together with that chance level, and with the
-share for the one head that was best on other sentences.
+strongest weight in the word's row is at the linked word. Because many heads look at many places, the fraction of
+sentences in which *some* head is right is high by chance alone. So it is reported together with that chance level, and
+with the fraction for the one head that was best on other sentences.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ Strongest = dict[str, int]
 
 @dataclass(frozen=True)
 class LinkShares:
-    """The share of sentences, among those with a link of one kind, in which a head finds the link."""
+    """The fraction of sentences, among those with a link of one kind, in which a head finds the link."""
 
     kind: str  # "pronoun" or "bank"
     sentences: int
     heads: int
-    some: float  # the share of sentences in which some head is right
-    some_by_chance: float  # the same share if every head chose a word at random
+    some: float  # the fraction of sentences in which some head is right
+    some_by_chance: float  # the same fraction if every head chose a word at random
     best_head: str  # the head that is right most often on the sentences in ``choose``
-    best: float  # the share of sentences in ``judge`` in which this head is right
+    best: float  # the fraction of sentences in ``judge`` in which this head is right
     best_by_chance: float
 
     def __str__(self) -> str:

@@ -150,8 +150,10 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
     def evaluate(
         self, examples: Sequence[GoldPair], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> Evaluation:
-        """Return BLEU and chrF by sacrebleu, with their signatures, and the share of exact matches. If gold links are
-        given, also score how well the model aligns the references."""
+        """Return BLEU and chrF by sacrebleu, with their signatures, and the fraction of exact matches.
+
+        If gold links are given, also score how well the model aligns the references.
+        """
         given = {name: options.pop(name) for name in self.scoring.model_fields if name in options}
         how = TranslationScoring.read(given, "")
         gold = None if how.alignments is None else read_links(examples, how.alignments)
@@ -200,7 +202,7 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
     def view_input(self, given: str, progress: Rows | None = None) -> View:
         """Return what the encoder looks at when it reads this source, of any length, without generating an answer.
 
-        ``progress`` is called with the name of an attention and the share of its rows that is done.
+        ``progress`` is called with the name of an attention and the fraction of its rows that is done.
         """
         encoding = self.task.state.source.encode(given)
         encode = getattr(self.model, "encode", None)

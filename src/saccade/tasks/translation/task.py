@@ -268,7 +268,7 @@ class Translation(Task):
         aligned: bool,
         check_cancelled: CheckCancelled,
     ) -> dict[str, float]:
-        """Return BLEU, the share of exact matches and the alignment of each target language, if there are several."""
+        """Return BLEU, the fraction of exact matches and the alignment of each target language if there are several."""
         scores: dict[str, float] = {}
         for language in dict.fromkeys(pair.gold.language for pair in examples if pair.gold.language):
             own = [number for number, pair in enumerate(examples) if pair.gold.language == language]

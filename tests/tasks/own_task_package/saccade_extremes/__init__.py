@@ -53,8 +53,8 @@ class ExtremesData(Config):
     """Lines of JSON: {"numbers": [...], "extremes": [largest, smallest]}."""
 
     file: str = Field(description="The file to train on")
-    validation: float = Field(0.2, ge=0, lt=1, description="Share held out for validation")
-    test: float = Field(0.0, ge=0, lt=1, description="Share held out for the final test")
+    validation: float = Field(0.2, ge=0, lt=1, description="Fraction of the data held out for validation")
+    test: float = Field(0.0, ge=0, lt=1, description="Fraction of the data held out for the final test")
 
 
 class ExtremesFiles(DataReader[Example]):

@@ -64,7 +64,7 @@ class Language(ABC):
         return written
 
     def say(self, fixed: Fixed | None) -> list[Rendering]:
-        """Write an expression that the language has in its table of fixed ones."""
+        """Render an expression from the language's table of fixed expressions."""
         return [] if fixed is None else render(self.fixed[fixed.key], fixed.words)
 
     def written(self, tokens: tuple[str, ...]) -> tuple[str, tuple[tuple[int, int], ...]]:

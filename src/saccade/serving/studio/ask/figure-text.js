@@ -31,11 +31,12 @@ export function hintOf(look, settled) {
 
 /** What a difference without any ink means. @param {Settled} settled @param {AskState} state */
 export function sameOf({ attention, head }, state) {
-  if (state.isDifference || !isEdited(state)) return "No weight differs.";
+  if (state.isDifference || !isEdited(state)) return "No weights differ.";
   const later = "What follows from it shows in later layers and in the answer.";
   return state.off.includes(`${attention.name}:${head}`)
-    ? `No weight differs: a head that is switched off still looks as before, only what it finds is left out. ${later}`
-    : `No weight differs: the change does not reach this head. ${later}`;
+    ? "No weights differ: a head that is switched off still looks where it did before; only what it finds is left out. " +
+        later
+    : `No weights differ: the change does not reach this head. ${later}`;
 }
 
 /** Whether the rows are what is written, step by step. @param {Look} look @param {Settled} settled */

@@ -45,7 +45,7 @@ export class Figure {
     this.hint = make("p", { class: "quiet" });
     this.walk = make("a", { class: "button small", "data-page": "walk" }, "Take this head apart");
     this.map = new HeatMap({
-      label: "Weights; arrow keys move, Enter pins a row",
+      label: "Weights; use the arrow keys to move, and Enter to pin a row",
       described: id,
       moved: (row, column) => this.onMoved(row, column),
       pinned: (row) => pinned(row, this.column),

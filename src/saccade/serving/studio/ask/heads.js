@@ -24,7 +24,7 @@ export class HeadGrid {
     this.groups = make("div", {
       class: "heads",
       role: "group",
-      "aria-label": "Every head; arrow keys move, Enter opens one",
+      "aria-label": "Every head; use the arrow keys to move, and Enter to open one",
     });
     this.groups.addEventListener("keydown", (event) => this.onKey(event));
     const orders = [["", "by layer"], ...MEASURES].map(([value, name]) => make("option", { value }, name));

@@ -65,7 +65,7 @@ export class ImageInput {
       tabindex: "0",
       role: "application",
       "aria-roledescription": "drawing pad",
-      "aria-label": "Draw here; arrow keys move, space paints",
+      "aria-label": "Draw here; use the arrow keys to move, and the space bar to paint",
     });
     this.cursor = { x: Math.floor(this.size.width / 2), y: Math.floor(this.size.height / 2) };
     this.mark = make("div", { class: "pad-cursor", "aria-hidden": "true" });

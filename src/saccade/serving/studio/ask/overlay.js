@@ -34,7 +34,8 @@ export class Overlay {
       "aria-roledescription": "picture",
       "aria-describedby": described,
       "aria-label":
-        "The image; coloured patches are looked at most; arrow keys move, Enter shows what a patch looks at",
+        "The image; the patches that get the most attention are coloured. " +
+        "Use the arrow keys to move, and Enter to see what a patch looks at.",
     });
     this.most = make("span", { class: "mono" });
     const ramp = make("span", { class: "ramp marker", role: "img", "aria-label": "Colours: weight 0 is not coloured" });

@@ -33,7 +33,7 @@ export class Strip {
   constructor(listener) {
     this.listener = listener;
     this.to = make("ol", { class: "strip-words", "aria-label": "What is looked at" });
-    this.from = make("ol", { class: "strip-words", "aria-label": "Words; arrow keys move" });
+    this.from = make("ol", { class: "strip-words", "aria-label": "Words; use the arrow keys to move between them" });
     this.lines = document.createElementNS(NAMESPACE, "svg");
     this.field = make("div", { class: "strip-field" }, this.to, this.from, this.lines);
     this.said = make("p", { class: "strip-said", role: "status" });

@@ -57,7 +57,8 @@ export const SCENES = [
     name: "vector",
     title: "One vector, or attention",
     caption:
-      "Both translators are the same recurrent network, but one hands on a single vector, the other looks back. " +
+      "Both translators are the same recurrent network, but one passes on a single vector, while the other " +
+      "looks back at the sentence. " +
       "The longer the sentence, the more the vector forgets.",
     open: vector,
   },
@@ -74,7 +75,7 @@ export const SCENES = [
     title: "No looking ahead",
     caption:
       "Whoever writes word by word cannot look at words that are not written yet: half of the matrix is masked. " +
-      "Each step gives every word of the vocabulary a probability, and one is written.",
+      "Each step gives every word in the vocabulary a probability; then one of these words is chosen and written.",
     open: masked,
   },
   {
@@ -93,7 +94,8 @@ export const SCENES = [
     name: "points",
     title: "Words are points",
     caption:
-      "A model knows a word as a list of numbers, which is a point; words that are used alike come to lie together. " +
+      "A model knows a word as a list of numbers, which is a point; words that are used in similar ways " +
+      "end up close together. " +
       "Choose a word to see which are nearest.",
     open: points,
   },

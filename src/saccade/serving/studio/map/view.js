@@ -27,7 +27,7 @@ export class MapView {
       role: "application",
       "aria-roledescription": "map",
       "aria-describedby": "map-readout",
-      "aria-label": "The whole matrix; arrow keys move, + and − zoom",
+      "aria-label": "The whole matrix; use the arrow keys to move, and + and − to zoom",
     };
     this.label = make("div", { class: "map-label" });
     this.element = make("div", { class: "map", tabindex: "0", ...role }, this.canvas, this.label);
@@ -154,7 +154,8 @@ export class MapView {
 
   /** @param {[number, number]} cell */
   previewed([rows, columns]) {
-    return `preview: ${this.tiles?.source.pool} of 1×${columns} weights, one row in ${rows}`;
+    const cells = `each cell is the ${this.tiles?.source.pool} of ${columns} weights in one row`;
+    return `preview: ${cells}; only 1 row in ${rows} is computed`;
   }
 
   // --- drawing ---

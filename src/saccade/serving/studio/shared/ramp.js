@@ -1,5 +1,5 @@
-// One scale for every picture: weight 0 is the background, 1 the ink. The same curves as lens/ramp.py: Bézier curves in
-// OKLab (Ottosson 2020), in which equal steps look equal.
+// One scale for every picture: weight 0 is the background, 1 the ink. The same curves as lens/colours.py: Bézier curves
+// in OKLab (Ottosson 2020), in which equal steps look equal.
 
 /** @typedef {[number, number, number]} Colour */
 

@@ -149,7 +149,7 @@ class WordsPage {
     this.note.textContent =
       `The two directions in which the ${this.frequent.length} most frequent words differ most; ` +
       `they keep ${number(100 * share, 0)} % of the differences, ` +
-      "so words that are near here may be far apart in the others.";
+      "so words that are close together here may be far apart in the other directions.";
   }
 
   /** @param {Found} found */

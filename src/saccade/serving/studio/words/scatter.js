@@ -16,7 +16,7 @@ export class Scatter {
     this.font = font;
     this.canvas = make("canvas", {
       role: "img",
-      "aria-label": "Words on a plane; the list beside says which are near",
+      "aria-label": "Words plotted on a plane; the list next to it shows which are close",
     });
     this.element = make("div", { class: "scatter" }, this.canvas);
     /** @type {WordPoint[]} */

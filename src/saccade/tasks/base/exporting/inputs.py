@@ -101,7 +101,10 @@ def image_batch(bundle: Bundle, names: Sequence[str]) -> Tensor:
 
 
 def compare(ours: Tensor, theirs: Tensor, lengths: Tensor | None = None) -> float:
-    """The largest difference at positions that are not padding, as a share of the largest number if that is above 1."""
+    """Return the largest difference at positions that are not padding.
+
+    It is a fraction of the largest number if that is above 1.
+    """
     if lengths is not None:
         real = torch.arange(ours.shape[1]) < lengths[:, None]
         ours, theirs = ours[real], theirs[real]
