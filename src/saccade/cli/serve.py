@@ -121,11 +121,7 @@ def serve_models(
     )
 
     def started(listening: socket.socket) -> None:
-        shown = f"[{host}]" if ":" in host else host
-        address = f"{'http' if tls is None else 'https'}://{shown}:{listening.getsockname()[1]}/"
-        console().print(f"Saccade runs at {address}  (press Ctrl-C to stop)", markup=False)
-        if browser:
-            webbrowser.open(address)
+        _announce(host, listening.getsockname()[1], "http" if tls is None else "https", browser)
 
     if processes == 1:
         _serve_here(settings, host, port, tls, started)
@@ -134,6 +130,13 @@ def serve_models(
         raise OptionError("With --processes, give a model folder, or run `saccade demo` first.")
     supervise(settings, listen(host, port), tls, started)
     console().print("Stopped.")
+
+
+def _announce(host: str, port: int, scheme: str, browser: bool) -> None:
+    address = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}/"
+    console().print(f"Saccade runs at {address}  (press Ctrl-C to stop)", markup=False)
+    if browser:
+        webbrowser.open(address)
 
 
 def _serve_here(

@@ -103,8 +103,7 @@ def walkthrough(
         source: where keys and values come from in cross-attention.
         W_output: applied to the sum, as in multi-head attention.
         W_score: the vector w of the additive score, as a matrix of one column.
-        heads: number of heads that share the columns of queries, keys and values; with as many heads as columns, each
-            channel has its own softmax (lecture 004's scores as vectors).
+        heads: number of heads that share the columns. As many heads as columns give each channel its own softmax (004).
         tokens: names of the inputs or queries; ``source_tokens`` names the keys, ``value_names`` the values' columns.
         mask: "none", "causal", "window:R", a boolean matrix (Q, K) in which True = may attend, or a mask rule.
         bias: a matrix (Q, K) that is added to the scores, such as ALiBi's.
@@ -114,26 +113,25 @@ def walkthrough(
         temperature: divides a dot product once more: below 1 the best key takes more, above 1 the weights become equal.
         changed: numbers that replace computed ones before the next step uses them: {"scores": {(0, 1): 6.5}}.
     """
-    rows: dict[str, Numbers | None] = {"inputs": inputs, "source": source, "W_query": W_query, "W_key": W_key}
-    rows |= {"W_value": W_value, "queries": queries, "keys": keys, "values": values, "W_output": W_output}
+    rows = {"inputs": inputs, "source": source, "W_query": W_query, "W_key": W_key, "W_value": W_value}
+    rows |= {"queries": queries, "keys": keys, "values": values, "W_output": W_output}
     given = {name: matrix(name, numbers) for name, numbers in rows.items() if numbers is not None}
     query, key, value = _sources(given)
     labels = _labels(given, len(query), len(key), tokens, source_tokens)
-    weighting, changes = resolve_weights(weights), Changes(changed)
-    vector = _score_vector(score, W_score, query.shape[1])
-    scored = _scaled(weighting.score or _resolve_score(score, vector), scale)
-    compared = _tempered(scored, temperature, query.shape[1]).frozen(torch.float64)
+    weighting, vector = resolve_weights(weights), _score_vector(score, W_score, query.shape[1])
+    compared = _compared(weighting.score or _resolve_score(score, vector), scale, temperature, query.shape[1])
     _check_heads(heads, query, key, value, bias, changed, vector)
     compared.check(1, query.shape[1], key.shape[1])
     rule, mask_name = _resolve_mask(mask, len(query), len(key))
-    added = _resolve_bias(bias, len(query), len(key))
+    changes = Changes(changed)
     steps = projection_steps(given, query, key, value, *labels, changes)
     query, key, value = (step.values for step in steps[-3:])
+    added = _resolve_bias(bias, len(query), len(key))
     call = Call(query[None, None], key[None, None], compared, weighting, rule, added)
     steps += _attention_steps(call, value, heads, given.get("W_output"), mask_name, labels, changes, vector)
     changes.check_steps(steps)
-    steps = [_finished(step, value_names) for step in steps]
-    return Walkthrough(tuple(steps), *labels, _name(compared), _name(call.weights), mask_name)
+    names = _name(compared), _name(call.weights), mask_name
+    return Walkthrough(tuple(_finished(step, value_names) for step in steps), *labels, *names)
 
 
 def _attention_steps(
@@ -296,6 +294,11 @@ def _scaled(score: Score, scale: bool | None) -> Score:
     if scale:
         raise OptionError(f"Only a dot product can be scaled by √D, not the {type(score).__name__} score.")
     return score
+
+
+def _compared(score: Score, scale: bool | None, temperature: float | None, width: int) -> Score:
+    """Return the score as it is computed: scaled, divided by the temperature, in float64."""
+    return _tempered(_scaled(score, scale), temperature, width).frozen(torch.float64)
 
 
 def _tempered(score: Score, temperature: float | None, width: int) -> Score:
