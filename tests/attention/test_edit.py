@@ -243,5 +243,5 @@ def test_what_is_not_there_is_refused_with_what_is() -> None:
         edit(model, without_links=["encoder.0.self"]).__enter__()  # type: ignore[list-item]
     with pytest.raises(OptionError, match="has no attention, so there is nothing to edit"):
         edit(nn.Linear(2, 3), without_heads=["a:0"]).__enter__()
-    with pytest.raises(OptionError, match="takes a torch module; not str"):
+    with pytest.raises(OptionError, match="takes a torch module, not str"):
         edit("model").__enter__()  # type: ignore[arg-type]

@@ -128,7 +128,7 @@ def test_bad_gold_is_one_sentence(capsys: Capture, tmp_path: Path, tiny_run: Pat
     for gold, parts in (
         (short, ["1 line of links for 30 pairs"]),
         (bad, ["Line 2 of", "0:1"]),
-        (outside, ["Line 2 of", "99-1", "counted from 0"]),
+        (outside, ["Line 2 of", "99-1", "numbered from 0"]),
     ):
         assert_refused(run(capsys, "evaluate", tiny_run, *files(toy_data), "--alignments", gold), str(gold), *parts)
 

@@ -237,7 +237,9 @@ class MultiHead(nn.Module):
         sequence of a cache or of a projected source; the mask then sees them as queries of that sequence.
         """
         if source is not None and cache is not None:
-            raise OptionError("A cache keeps the keys of x itself; to reuse those of a source, pass project(source).")
+            raise OptionError(
+                "A cache keeps the keys of x itself; to reuse the keys of a source, pass project(source)."
+            )
         if source is None and cache is None and first_row:
             raise OptionError(f"first_row = {first_row} needs the keys before it; pass a cache or a source.")
         first_row = cache.length if cache is not None else first_row

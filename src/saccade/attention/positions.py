@@ -236,7 +236,7 @@ class RelativePositions(nn.Module):
         if each < 2 or each // 2 >= max_distance:
             raise OptionError(
                 f"Relative positions need at least {2 if causal else 4} ranges of distances, and a max_distance above "
-                f"half of those of one direction; not {buckets} and {max_distance}."
+                f"half of the ranges of one direction; not {buckets} and {max_distance}."
             )
         self.weight = nn.Parameter(torch.empty(buckets, num_heads))
         nn.init.normal_(self.weight, std=0.02)

@@ -19,7 +19,7 @@ def export(
     inputs: Annotated[
         Path | None,
         typer.Option(
-            help="File of texts, or names of pictures, one per line, to compare answers on; by default built-in."
+            help="File of texts or names of pictures, one per line, to compare answers on; by default built-in inputs."
         ),
     ] = None,
 ) -> None:

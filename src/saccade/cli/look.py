@@ -330,5 +330,5 @@ def _link(given: str) -> tuple[str, int | str, int | str]:
 def _replacement(given: str) -> tuple[str, str]:
     old, equals, new = given.partition("=")
     if not equals or not old:
-        raise OptionError(f"--replace takes WORD=OTHER, such as river=street; not {given!r}.")
+        raise OptionError(f"--replace takes WORD=OTHER, such as river=street, not {given!r}.")
     return old, new

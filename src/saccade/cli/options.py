@@ -57,7 +57,9 @@ Engine = Annotated[
 ]
 Workers = Annotated[int, typer.Option(help="Number of CPU processes that share the work.", min=1, max=256)]
 Source = Annotated[Path | None, typer.Option(help="File of source texts, one per line.", show_default=False)]
-Target = Annotated[Path | None, typer.Option(help="File of their translations, one per line.", show_default=False)]
+Target = Annotated[
+    Path | None, typer.Option(help="File of the translations of the source texts, one per line.", show_default=False)
+]
 Table = Annotated[
     list[Path] | None,
     typer.Option(

@@ -47,11 +47,18 @@ LengthPenalty = Annotated[
     float | None,
     typer.Option(help="Rank answers by log-probability / length^penalty; 0 favours short answers."),
 ]
-Sample = Annotated[bool | None, typer.Option("--sample/--no-sample", help="Sample instead of searching for the best.")]
-Tries = Annotated[int | None, typer.Option(help="Number of samples per input.")]
-Temperature = Annotated[float | None, typer.Option(help="Randomness: below 1 safer, above 1 bolder.")]
+Sample = Annotated[
+    bool | None,
+    typer.Option("--sample/--no-sample", help="Sample answers at random instead of searching for the best."),
+]
+Tries = Annotated[int | None, typer.Option(help="Number of answers to sample per input.")]
+Temperature = Annotated[
+    float | None, typer.Option(help="Randomness: below 1, answers are more predictable; above 1, more varied.")
+]
 TopK = Annotated[int | None, typer.Option(help="Sample only from the k most likely tokens.")]
-TopP = Annotated[float | None, typer.Option(help="Sample only from the best tokens with this total probability.")]
+TopP = Annotated[
+    float | None, typer.Option(help="Sample only from the most likely tokens that together have this probability.")
+]
 Seed = Annotated[int | None, typer.Option(help="Random seed for sampling.")]
 MaxTokens = Annotated[int | None, typer.Option(help="Maximum length of a continuation, in tokens.")]
 Stop = Annotated[list[str] | None, typer.Option(help="End a continuation before this text. Repeatable.")]

@@ -30,7 +30,8 @@ Sources = Annotated[
     ),
 ]
 Targets = Annotated[
-    list[Path] | None, typer.Option("--target", help="File of their translations, one per line.", show_default=False)
+    list[Path] | None,
+    typer.Option("--target", help="File of the translations of the source texts, one per line.", show_default=False),
 ]
 Minutes = Annotated[
     float | None,

@@ -15,10 +15,12 @@ __all__ = ["tune"]
 
 def tune(
     recipe: Annotated[Path, typer.Argument(metavar="RECIPE", help="A recipe (TOML file).")],
-    minutes: Annotated[float, typer.Option(help="How long to search, over all sessions.", min=0.1)] = 60.0,
+    minutes: Annotated[
+        float, typer.Option(help="How long to search in total, including earlier sessions.", min=0.1)
+    ] = 60.0,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Folder of the search; runs/tune-RECIPE if not given.", show_default=False),
+        typer.Option("--output", "-o", help="Folder for the search; runs/tune-RECIPE by default.", show_default=False),
     ] = None,
     override: Annotated[
         list[str] | None,

@@ -27,7 +27,7 @@ LENGTHS = (128, 256, 512, 1024)
 
 
 def window(x: Tensor) -> Tensor:
-    """Attention to at most RADIUS neighbours on each side, computed for those alone."""
+    """Attention to at most RADIUS neighbours on each side; nothing is computed for other positions."""
     near = nn.functional.pad(x, (0, 0, RADIUS, RADIUS)).unfold(1, 2 * RADIUS + 1, 1)  # (1, N, D, 2R + 1)
     return attend(x[:, :, None], near.transpose(2, 3), near.transpose(2, 3), kernel="equation")
 

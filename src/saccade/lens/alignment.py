@@ -45,7 +45,7 @@ class AlignmentChoice(Config):
     """Which attention gives a model's alignment; saved with the model."""
 
     attention: str = Field(description='Name of the attention, such as "decoder.1.cross"')
-    heads: tuple[int, ...] = Field(min_length=1, description="Heads to use; the mean of several")
+    heads: tuple[int, ...] = Field(min_length=1, description="Heads to use; if there are several, their mean")
     row_offset: int = Field(0, ge=0, le=1, description="0: the row that predicts the token; 1: the row that reads it")
 
 

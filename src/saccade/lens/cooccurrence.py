@@ -32,8 +32,8 @@ def cooccurrence_links(
     """
     if len(sources) != len(targets):
         raise ShapeError(
-            f"sources has {counted(len(sources), 'sentence')} but targets has {len(targets)}; each needs one "
-            "of the other."
+            f"sources has {counted(len(sources), 'sentence')} but targets has {len(targets)}; each source "
+            "sentence needs one target sentence."
         )
     if iterations < 1:
         raise OptionError(f"cooccurrence_links() needs at least 1 iteration, not {iterations}.")

@@ -112,7 +112,7 @@ def agreement(
     gold: Sequence[Collection[WordLink]],
     words: Sequence[Collection[int]] | None = None,
 ) -> Agreement:
-    """Count the target words of a corpus that have a gold link, and those of them linked to gold words only.
+    """Count the target words of a corpus that have a gold link, and how many of these link to gold words only.
 
     ``words`` restricts the count to these target words of each sentence, such as the content words.
     """

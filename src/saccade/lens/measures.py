@@ -82,7 +82,7 @@ def distance(
 
 
 def reduce_heads(matrices: Iterator[Tensor], how: Literal["mean", "max"]) -> Tensor:
-    """Return the mean or the maximum of matrices, holding only one of them in memory beside the result."""
+    """Return the mean or the maximum of matrices, holding only one matrix and the result in memory."""
     first = next(matrices)
     total, count = first.double(), 1
     for matrix in matrices:

@@ -41,7 +41,7 @@ __all__ = [
 
 
 class RecurrentAutoencoderConfig(Config):
-    """A recurrent network that reads a text, and another that writes it out again."""
+    """A recurrent network that reads a text, and another that reconstructs it."""
 
     cell: str = Field(
         "lstm",
@@ -50,8 +50,8 @@ class RecurrentAutoencoderConfig(Config):
     )
     width: int = Field(256, ge=1, description="Width of the decoder's state and of each direction of the encoder")
     embedding_width: int = Field(128, ge=1, description="Width of a word's embedding")
-    encoder_layers: int = Field(1, ge=1, description="Number of layers that read the text")
-    decoder_layers: int = Field(1, ge=1, description="Number of layers that write it out again")
+    encoder_layers: int = Field(1, ge=1, description="Number of encoder layers, which read the text")
+    decoder_layers: int = Field(1, ge=1, description="Number of decoder layers, which reconstruct the text")
     bidirectional: bool = Field(True, description="Let the encoder read in both directions")
     code_width: int = Field(32, ge=1, description="Width of the code, the small vector in the middle")
     dropout: float = Field(
@@ -86,10 +86,10 @@ class RecurrentAutoencoder(RecurrentSeq2Seq):
 
 
 class TransformerAutoencoderConfig(TransformerConfig):
-    """A Transformer that reads a text, and another that writes it out again."""
+    """A Transformer that reads a text, and another that reconstructs it."""
 
-    encoder_layers: int = Field(2, ge=1, description="Number of blocks that read the text")
-    decoder_layers: int = Field(2, ge=1, description="Number of blocks that write it out again")
+    encoder_layers: int = Field(2, ge=1, description="Number of encoder blocks, which read the text")
+    decoder_layers: int = Field(2, ge=1, description="Number of decoder blocks, which reconstruct the text")
     code_width: int = Field(32, ge=1, description="Width of the code, the small vector in the middle")
 
 
@@ -134,7 +134,7 @@ class DenseAutoencoderConfig(Config):
 
     image_size: tuple[int, int] = Field((28, 28), description="Height and width in pixels")
     channels: int = Field(1, ge=1, description="1 for grey images, 3 for colour")
-    width: int = Field(256, ge=1, description="Width of the layers in between")
+    width: int = Field(256, ge=1, description="Width of the layers between the image and the code")
     layers: int = Field(1, ge=1, description="Number of layers on each side of the code")
     code_width: int = Field(16, ge=1, description="Width of the code, the small vector in the middle")
     dropout: float = Field(0.0, ge=0, lt=1, description="Dropout on the output of each layer")

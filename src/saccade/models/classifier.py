@@ -44,7 +44,7 @@ Pooling = Literal["mean", "max", "first", "last", "attention"]
 class _PoolingConfig(Config):
     pooling: Pooling = Field(
         "attention",
-        description="How a sequence becomes one vector: its mean, its max, its first or last one, or by attention",
+        description="How the vectors of a sequence become one: by mean, max or attention, or only the first or last",
     )
 
 

@@ -266,7 +266,9 @@ class PairConfig(Config):
         ge=0,
         description="How many of the last blocks also update pairs by triangle attention, which is slow",
     )
-    convolution: int = Field(3, ge=0, description="Side of the convolution over the matrix of pairs; 0 for none")
+    convolution: int = Field(
+        3, ge=0, description="Side of the convolution over the matrix of pairs; 0 for no convolution"
+    )
     dropout: float = Field(0.1, ge=0, lt=1, description="Fraction of values dropped in training")
     max_length: int = Field(256, ge=1, description="Residues in the longest sequence; memory grows with its square")
 

@@ -132,7 +132,7 @@ class TransformerConfig(Config):
     position_slope: float = Field(
         1.0, description="For linear positions: a in (a · position + b) · u, where u is a learned vector"
     )
-    position_offset: float = Field(0.0, description="For linear positions: b in the same formula")
+    position_offset: float = Field(0.0, description="For linear positions: b in (a · position + b) · u")
     sines_first: bool = Field(False, description="In sinusoidal positions, put all sines before all cosines")
     max_length: int = Field(512, ge=1, description="Number of learned positions: the longest text, in tokens")
     skipped_positions: int = Field(
@@ -157,7 +157,9 @@ class TransformerConfig(Config):
         description="Divide only the slow angles (as Llama 3 does): fully those that turn fewer times than the first "
         "number within rotary_trained_length positions, not at all those that turn more often than the second",
     )
-    rotary_trained_length: int = Field(8192, ge=1, description="For rotary_bands: the length that it counts turns in")
+    rotary_trained_length: int = Field(
+        8192, ge=1, description="For rotary_bands: the number of positions within which turns are counted"
+    )
     relative_buckets: int = Field(
         32, ge=2, le=1 << 16, description="For relative positions: how many ranges of distances have a learned number"
     )

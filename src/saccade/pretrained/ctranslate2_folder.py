@@ -160,7 +160,7 @@ class _Settings:
         self.read: set[str] = set()
 
     def number(self, name: str, default: float) -> float:
-        """A setting, which both stacks must have alike."""
+        """Return a setting, which must be the same in both stacks."""
         found = {self._one(f"{stack}/{name}", default) for stack in ("encoder", "decoder")}
         if len(found) > 1:
             raise FileError(f"{self.path}: encoder and decoder differ in {name}, which Saccade cannot express.")
@@ -208,7 +208,7 @@ class _Settings:
         return len({name for name in found if name.removeprefix("layer_").isdigit()})
 
     def weights(self, name: str, end: str = "weight") -> Tensor:
-        """A tensor as float32; whole numbers have a scale beside them."""
+        """Return a tensor as float32; whole numbers are stored with a scale."""
         variables = self.model.variables
         names = (name, name.replace("embeddings", "embeddings_0"))
         given = next((one for one in names if f"{one}/{end}" in variables), None)

@@ -25,7 +25,7 @@ Use = Literal["fill", "continue", "rewrite", "encode", "label texts", "label wor
 
 
 class Row(NamedTuple):
-    """Some tensors of ours that hold the same numbers as some of theirs, joined along the first axis.
+    """Tensors of Saccade that hold the same numbers as tensors of another library, joined along the first axis.
 
     A name without ``.weight`` or ``.bias`` stands for both; ``{n}`` is the number of a layer.
     """
@@ -160,7 +160,7 @@ class Pretrained:
         return next((id for id in found if type(id) is int and 0 <= id < self.vocabulary), None)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Our weights by their names, as the home library saves them."""
+        """Saccade's weights under the names of the home library, as it saves them."""
         ours = unshared(self.network)
         found: dict[str, Tensor] = {}
         for pair in self.family.pairs(self.network):

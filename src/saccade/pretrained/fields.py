@@ -96,7 +96,7 @@ class Fields:
         return ACTIVATIONS[value]
 
     def expect(self, name: str, *allowed: Any) -> None:
-        """Check a field for which Saccade can only express some values. If it is missing, it has the first of them."""
+        """Check a field for which Saccade can only express the ``allowed`` values; the first is the default."""
         self._taken.add(name)
         value = self.values.get(name, allowed[0])
         if value is not None and value not in allowed:

@@ -24,7 +24,7 @@ def sentence_fields(folder: Path) -> dict[str, Any]:
         name = kind.rpartition(".")[2]
         if name == "Pooling":
             if path != Path(path).name:
-                raise FileError(f"{folder / 'modules.json'} has the path {path!r}, which is not a folder beside it.")
+                raise FileError(f"{folder / 'modules.json'} has the path {path!r}, which is not a folder next to it.")
             found["pooling"] = _pooling(folder / path / "config.json")
         elif name == "Normalize":
             found["normalised"] = True

@@ -93,7 +93,9 @@ def _indexed(folder: Path) -> dict[Path, list[str] | None]:
     files: dict[Path, list[str] | None] = {}
     for name, file in pairs:
         if not is_plain(file):
-            raise FileError(f"{path} has the tensor {name} in {file!r}, which is not a plain name of a file beside it.")
+            raise FileError(
+                f"{path} has the tensor {name} in {file!r}, which is not the plain name of a file next to it."
+            )
         wanted = files.setdefault(folder / file, [])
         assert wanted is not None
         wanted.append(name)

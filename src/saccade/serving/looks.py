@@ -83,7 +83,7 @@ class Look:
         if self._drawing is not None and self._drawing.is_abandoned:
             raise Refused(499, "The client has disconnected.")
         if time.monotonic() > self._deadline:
-            raise Refused(503, f"This picture takes too long; {100 * share:.0f} % of it was done.")
+            raise Refused(503, f"Computing this picture takes too long; {100 * share:.0f} % of it was done.")
 
     def describe(self) -> dict[str, Any]:
         """Its tokens and attentions, and which attention and head to show first."""

@@ -53,7 +53,7 @@ class Served:
 
     @cached_property
     def reader(self) -> Batcher:
-        """Separate threads for the long texts of maps, so that other requests do not wait for them."""
+        """Separate threads that read the long texts of maps, so that other requests need not wait."""
         limits = self.batcher.limits
         return Batcher(self.predictor, replace(limits, seconds=limits.map_seconds, queue=READINGS))
 
@@ -70,7 +70,7 @@ class Served:
 
     @property
     def languages(self) -> tuple[str, str] | None:
-        """Source and target language, if it translates and its recipe names them."""
+        """Source and target language, if the model translates and its recipe names them."""
         return self.predictor.languages if isinstance(self.predictor, TranslatesText) else None
 
     @property

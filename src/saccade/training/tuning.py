@@ -180,7 +180,7 @@ def tune(recipe: Recipe, folder: Path, minutes: float, device: str, say: Say) ->
     study, sign = search.study, search.sign
     validated = [one for one in study.trials if one.intermediate_values]
     if not validated:
-        raise OptionError(f"No trial came to its first validation in {counted(minutes, 'minute')}; give more.")
+        raise OptionError(f"No trial came to its first validation in {counted(minutes, 'minute')}; allow more minutes.")
     best = max(validated, key=_value)
     found = search.recipe_of(best.params, recipe.training.steps)
     heading = [f"The best of {counted(len(study.trials), 'trial')}: {recipe.metric} {sign * _value(best):z.2f}."]

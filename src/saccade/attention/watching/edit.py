@@ -59,7 +59,7 @@ def edit(
     eager form. A watcher sees the edited weights; those of a head that is off are as the head computed them.
     """
     if not isinstance(model, nn.Module):
-        raise OptionError(f"edit() takes a torch module; not {type(model).__name__}.")
+        raise OptionError(f"edit() takes a torch module, not {type(model).__name__}.")
     made = make_edit(model, without_heads=without_heads, without_links=without_links, set_heads=set_heads or {})
     with applied(made):
         yield made

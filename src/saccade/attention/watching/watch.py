@@ -108,7 +108,9 @@ class Watch(Mapping[str, Trace]):
         if name in self.refused:
             raise OptionError(f"The attention {name!r} cannot be shown: {self.refused[name]}.")
         if not seen:
-            raise OptionError(f"No attention has been seen yet, so there is none called {name!r}: {self.coverage}")
+            raise OptionError(
+                f"No attention has been seen yet, so there is no attention called {name!r}: {self.coverage}"
+            )
         if name not in seen:
             raise UnknownNameError("watched attention", name, seen)
         return seen[name]

@@ -54,7 +54,7 @@ def draw_patching(
     missing = len(found.coverage.refused) + len(found.coverage.unseen)
     said = title or "; ".join(
         [
-            f"fraction of the difference ({found.corrupted:.3g} to {found.clean:.3g}) that each patch restores",
+            f"share of the difference ({found.corrupted:.3g} to {found.clean:.3g}) that each patch restores",
             *([f"{missing} more attentions of the model cannot be patched"] if missing else []),
         ]
     )

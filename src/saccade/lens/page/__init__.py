@@ -166,7 +166,7 @@ def _chosen(view: View, names: Sequence[str] | None, heads: Sequence[int] | None
             if not 0 <= head < num_heads:
                 raise ShapeError(f"There is no head {head} in {name}; there are {num_heads}, numbered from 0.")
         if not _size(view.traces[name]):
-            raise OptionError(f"{name} has no weights, so a page cannot show it; choose others with names=.")
+            raise OptionError(f"{name} has no weights, so a page cannot show it; choose other attentions with names=.")
         chosen[name] = list(range(num_heads)) if heads is None else list(heads)
     if not any(chosen.values()):
         raise OptionError("A page needs at least one attention and one head; names or heads is empty.")

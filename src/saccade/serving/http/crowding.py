@@ -25,7 +25,7 @@ One = TypeVar("One", bound=Idle)
 
 
 def first_to_close(idle: Iterable[One]) -> One | None:
-    """The oldest idle connection of the address that has most of them; None if there are none."""
+    """Return the oldest idle connection of the address with the most idle connections; None if none is idle."""
     every = list(idle)
     counts = Counter(one.address for one in every)
     most = max(counts, key=counts.__getitem__, default="")

@@ -125,7 +125,7 @@ class Guard:
             is_link = headers.get("sec-fetch-mode", "").lower() == "navigate" and scope["path"] in PAGES
             is_foreign = is_foreign or not is_link
         if is_foreign:
-            raise Refused(403, "This server answers its own page, not those of other sites.")
+            raise Refused(403, "This server answers requests from its own pages, not from pages of other sites.")
 
 
 def same_key(given: str, key: str) -> bool:

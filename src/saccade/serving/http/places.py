@@ -48,7 +48,7 @@ class Crowd:
 
     @property
     def delay(self) -> float:
-        """Seconds to hold the next refusal."""
+        """How long to hold the next refusal, in seconds."""
         return min(self.size / REFUSALS, LONGEST_HOLD)
 
     async def hold(self) -> None:

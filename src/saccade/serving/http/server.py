@@ -1,4 +1,4 @@
-"""Running the server; when told to stop, it first answers every request that it has accepted."""
+"""Run the server; when told to stop, it first answers every request that it has accepted."""
 
 from __future__ import annotations
 

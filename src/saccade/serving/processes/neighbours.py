@@ -26,7 +26,7 @@ def socket_path(folder: Path, number: int) -> Path:
 
 
 class Neighbours:
-    """All workers of a server, as one of them sees them."""
+    """All workers of a server, as seen by one of them."""
 
     def __init__(self, folder: Path, number: int, count: int) -> None:
         self.folder, self.number, self.count = folder, number, count

@@ -121,8 +121,12 @@ async def overview(
     rows: Part = None,
     columns: Part = None,
     cells: Cells = 256,
-    cell: Annotated[int | None, Query(ge=1, le=4096, description="Side of a cell, instead of cells.")] = None,
-    preview: Annotated[bool, Query(description="Quick: one query per row of cells.")] = False,
+    cell: Annotated[
+        int | None, Query(ge=1, le=4096, description="Side of a cell in weights, instead of the number of cells.")
+    ] = None,
+    preview: Annotated[
+        bool, Query(description="Compute a quick preview, from only one query for each row of cells.")
+    ] = False,
 ) -> Any:
     """A part of the matrix in at most ``cells`` by ``cells`` numbers, each the maximum or mean of its weights."""
 
@@ -194,7 +198,9 @@ async def export(
     words: bool = True,
     theme: Literal["light", "dark"] = "light",
     row: Annotated[int | None, Query(ge=0, le=10**9, description="The row that an interactive page opens on.")] = None,
-    column: Annotated[int | None, Query(ge=0, le=10**9, description="The column, likewise.")] = None,
+    column: Annotated[
+        int | None, Query(ge=0, le=10**9, description="The column that an interactive page opens on.")
+    ] = None,
 ) -> Response:
     """Download a picture, an interactive page, or the numbers."""
 

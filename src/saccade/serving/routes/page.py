@@ -50,7 +50,7 @@ async def ready(request: Request) -> JSONResponse:
 
 @router.get("/metrics", tags=["server"], response_class=PlainTextResponse)
 async def metrics(request: Request, own: bool = False) -> PlainTextResponse:
-    """Metrics for Prometheus; with several processes, those of all of them, or with ``own`` of one."""
+    """Metrics for Prometheus, from all processes, or only this one with ``own``."""
     state = state_of(request)
     samples = [*state.metrics.samples(), *_model_samples(state)]
     if state.neighbours is None:

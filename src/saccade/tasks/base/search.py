@@ -28,7 +28,7 @@ class SearchOptions(Config):
     beam: int = Field(5, ge=1, le=1000, description="Hypotheses kept at each step; 1 is greedy search")
     n_best: int = Field(1, ge=1, le=1000, description="Number of outputs to return; at most the beam size")
     length_penalty: float = Field(
-        1.0, ge=0, le=10, description="Score = log-probability / length^penalty; 0 favours short outputs"
+        1.0, ge=0, le=10, description="Outputs are ranked by log-probability / length^penalty; 0 favours short outputs"
     )
     max_ratio: float = Field(2.0, gt=0, le=100, description="Longest output: max_ratio · source length + 20 tokens")
     sample: bool = Field(False, description="Sample at random instead of searching")

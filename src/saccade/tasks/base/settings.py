@@ -29,7 +29,9 @@ class TrainingSettings(Config):
 
     steps: int = Field(2000, ge=1, description="Number of updates")
     minutes: float | None = Field(
-        None, gt=0, description="Stop after this many minutes, even if updates are left, and keep the best model"
+        None,
+        gt=0,
+        description="Stop after this many minutes, even if not all updates are done, and keep the best model",
     )
     accumulate: int = Field(1, ge=1, description="Number of batches whose gradients are added up for one update")
     lr: float = Field(1e-3, gt=0, description="Highest learning rate")
@@ -78,7 +80,9 @@ class TrainingSettings(Config):
     )
     keep: int = Field(3, ge=1, description="Number of checkpoints to keep")
     log_every: int = Field(50, ge=1, description="Updates between lines in metrics.jsonl")
-    tensorboard: bool = Field(False, description="Also write event files for TensorBoard; needs an extra package")
+    tensorboard: bool = Field(
+        False, description="Also write event files for TensorBoard (install saccade[tensorboard])"
+    )
     seed: int = Field(1, ge=0, lt=2**32, description="Random seed for weights, order and dropout")
 
     @model_validator(mode="after")
@@ -127,7 +131,9 @@ class SearchTraining(TextTraining):
     label_smoothing: float = Field(
         0.1, ge=0, lt=1, description="Fraction of the target probability spread over all other tokens"
     )
-    validation_sample: int = Field(500, ge=1, description="Number of examples that validations score, always the same")
+    validation_sample: int = Field(
+        500, ge=1, description="Number of examples that each validation scores; they are always the same"
+    )
 
 
 class ImageTraining(TrainingSettings):

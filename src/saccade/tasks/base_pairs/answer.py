@@ -110,7 +110,7 @@ class BasePairsAnswer(Answer):
         length = len(self.molecule.sequence)
         for base in (i, j):
             if not 1 <= base <= length:
-                raise OptionError(f"There is no base {base}; this sequence has {length}, counted from 1.")
+                raise OptionError(f"There is no base {base}; this sequence has {length}, numbered from 1.")
         found = []
         for name, trace in self._seen.items():
             if name.endswith((".starting", ".ending")):

@@ -50,7 +50,7 @@ class BasePairsData(Config):
     folds: str | None = Field(
         None, description="A table with the columns id and partition, and a column with the number or name of a fold"
     )
-    fold_column: str = Field("fold_number", description="Column of that table with the number or name of a fold")
+    fold_column: str = Field("fold_number", description="Column of the folds table with the number or name of a fold")
     fold: str = Field("0", description="Number or name of the fold to use")
     longest: int = Field(128, ge=8, le=4096, description="Maximum number of bases; longer molecules are left out")
     validation: float = Field(

@@ -33,7 +33,7 @@ class CaptionData(BuiltinOrFile):
     file_key = "table"
 
     builtin: Literal["digits"] | None = Field(
-        None, description="digits: images of one or two of scikit-learn's digits; needs an extra package"
+        None, description="digits: images of one or two of scikit-learn's digits (install saccade[digits])"
     )
     count: int = Field(12000, ge=100, description="Number of training images to make from digits")
     table: str | None = Field(

@@ -54,7 +54,7 @@ class CaptionOptions(Config):
     beam: int = Field(3, ge=1, le=1000, description="Hypotheses kept at each step; 1 is greedy search")
     n_best: int = Field(1, ge=1, description="Number of texts to return; at most the beam size")
     length_penalty: float = Field(
-        1.0, ge=0, le=10, description="Score = log-probability / length^penalty; 0 favours short texts"
+        1.0, ge=0, le=10, description="Texts are ranked by log-probability / length^penalty; 0 favours short texts"
     )
     max_length: int = Field(40, ge=1, le=10_000, description="Longest text in tokens, including the end token")
 

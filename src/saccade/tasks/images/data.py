@@ -43,7 +43,7 @@ class ImageData(BuiltinOrFile):
     images: str | None = Field(
         None, description="An .npz file, an idx file (which also needs labels), or a folder with one folder per class"
     )
-    labels: str | None = Field(None, description="The idx file with the labels")
+    labels: str | None = Field(None, description="The idx file with the labels of images")
     classes: list[str] = Field(
         default_factory=list, description="Names of the labels 0, 1, ... in order; if empty, the numbers are the names"
     )

@@ -50,14 +50,14 @@ class SimilarityFiles(DataReader[ScoredPair]):
         names = ["0", "1", "2"] if columns is None else [name.strip() for name in columns.split(",")]
         if len(names) != 3 or not all(names):
             raise OptionError(
-                f"--columns takes the columns of two texts and their score, such as 0,1,2; not {columns!r}."
+                f"--columns takes the columns of two texts and their score, such as 0,1,2, not {columns!r}."
             )
         keys = ("first_column", "second_column", "score_column")
         return {"file": str(files[0]), **dict(zip(keys, names, strict=True))}
 
     @classmethod
     def read(cls, settings: SimilarityData, seed: int) -> Splits[ScoredPair]:
-        raise OptionError("Saccade does not train sentence encoders; it opens those of others.")
+        raise OptionError("Saccade does not train sentence encoders; it opens those of other libraries.")
 
     @classmethod
     def read_for_scoring(cls, settings: SimilarityData, say: Say = lambda note: None) -> list[ScoredPair]:
@@ -79,7 +79,7 @@ class SimilarityFiles(DataReader[ScoredPair]):
 
     @classmethod
     def recommend(cls, splits: Splits[ScoredPair], size: Size) -> dict[str, Any]:
-        raise OptionError("Saccade does not train sentence encoders; it opens those of others.")
+        raise OptionError("Saccade does not train sentence encoders; it opens those of other libraries.")
 
     @classmethod
     def identity(cls, example: ScoredPair) -> bytes:

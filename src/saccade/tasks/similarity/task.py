@@ -47,7 +47,7 @@ class SimilarityState(TokenizerState):
     def prepare(
         cls, settings: Mapping[str, Any], train: Sequence[ScoredPair], tokenizer: Tokenizer | None = None
     ) -> Self:
-        raise OptionError("Saccade does not train sentence encoders; it opens those of others.")
+        raise OptionError("Saccade does not train sentence encoders; it opens those of other libraries.")
 
     @classmethod
     def adopt(cls, model: Pretrained, tokenizer: ForeignTokenizer) -> Self:

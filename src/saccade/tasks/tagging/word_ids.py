@@ -19,7 +19,9 @@ class TaggingText(Config):
 
     words: int = Field(50_000, ge=1, description="Maximum number of words with an id of their own")
     min_frequency: int = Field(
-        2, ge=1, description="Rarer words have no id of their own, only those of their pieces and characters"
+        2,
+        ge=1,
+        description="Words that occur fewer times than this are known only by their pieces and characters",
     )
     lowercase: bool = Field(True, description="Lower-case words; pieces and characters keep their capitals")
     pieces: int = Field(2000, ge=300, description="Maximum number of word pieces")

@@ -25,7 +25,9 @@ class TrajectoriesData(Config):
         None,
         description="Scenes of leaders, followers, crossings and friends; who depends on whom is known",
     )
-    count: int = Field(4000, ge=10, description="Built-in scenes for training; a tenth of that for validation and test")
+    count: int = Field(
+        4000, ge=10, description="Number of built-in scenes for training; validation and test have a tenth as many each"
+    )
     files: list[str] = Field(default_factory=list, description="Files to train on")
     validation_files: list[str] = Field(
         default_factory=list,

@@ -363,8 +363,8 @@ def read_links(pairs: Sequence[Pair | GoldPair], path: Path) -> list[GoldLinks]:
             if source >= words[0] or target >= words[1]:
                 raise FileError(
                     f"Line {number} of {path}: the link {source}-{target} does not exist, because the pair has "
-                    f"{words[0]} source words and {words[1]} target words; words are separated by spaces and counted "
-                    "from 0."
+                    f"{words[0]} source words and {words[1]} target words; words are separated by spaces and "
+                    "numbered from 0."
                 )
         found.append(gold)
     return found

@@ -68,12 +68,15 @@ class Language(ABC):
         return [] if fixed is None else render(self.fixed[fixed.key], fixed.words)
 
     def written(self, tokens: tuple[str, ...]) -> tuple[str, tuple[tuple[int, int], ...]]:
-        """Return the text that these words make up, and where each of them stands in it."""
+        """Return the text that these words make up, and the position of each word in it."""
         return detokenise(tokens, self.glued, self.opening, self.between)
 
 
 def render(text: str, sources: Words) -> list[Rendering]:
-    """Write words with their tags. As many as the English words are aligned one by one, others with all of them."""
+    """Write words with their tags.
+
+    If there are as many words as English words, they are aligned one to one, otherwise each with all English words.
+    """
     words = [item.rsplit("/", 1) for item in text.split()]
     each = [(word,) for word in sources] if len(words) == len(sources) else [tuple(sources)] * len(words)
     return [Rendering(text, tag, of) for (text, tag), of in zip(words, each, strict=True)]

@@ -15,7 +15,7 @@ import { keyName } from "../shared/names.js";
  */
 
 const NOTHING = "Nothing is changed yet: cut a link, switch a head off, or swap a word.";
-const APART = "After the change the rows are other words, so there is no difference to show.";
+const APART = "After the change, the rows stand for different words, so there is no difference to show.";
 
 export class Changes {
   /** @param {(parts: Record<string, string | null>, how?: "push" | "replace") => void} changed */

@@ -32,10 +32,10 @@ export function hintOf(look, settled) {
 /** What a difference without any ink means. @param {Settled} settled @param {AskState} state */
 export function sameOf({ attention, head }, state) {
   if (state.isDifference || !isEdited(state)) return "No weights differ.";
-  const later = "What follows from it shows in later layers and in the answer.";
+  const later = "The effects of the change appear in later layers and in the answer.";
   return state.off.includes(`${attention.name}:${head}`)
-    ? "No weights differ: a head that is switched off still looks where it did before; only what it finds is left out. " +
-        later
+    ? "No weights differ: a head that is switched off still looks where it did before; " +
+        `only what it finds is left out. ${later}`
     : `No weights differ: the change does not reach this head. ${later}`;
 }
 

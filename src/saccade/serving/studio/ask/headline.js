@@ -125,6 +125,7 @@ export function probabilityTable({ tokens, before: one, after: other }) {
     return make("tr", Math.abs(pair[0] - pair[1]) > 0.05 ? { class: "moved" } : {}, name, ...cells);
   });
   const head = ["part", "before", "after"].map((title) => make("th", { scope: "col" }, title));
-  const caption = make("caption", { class: "unseen" }, "Probability of each part of the answer before");
+  const title = "Probability of each part of the original answer, before and after the change";
+  const caption = make("caption", { class: "unseen" }, title);
   return make("table", {}, caption, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows));
 }

@@ -13,7 +13,7 @@ import { currentTheme } from "../shared/ramp.js";
  */
 
 const FORMATS = { png: "PNG", svg: "SVG", html: "HTML", npy: "numbers" };
-const FRAME = "Copy it for a page of yours";
+const FRAME = "Copy HTML to embed this view";
 const KEPT = 60_000; // milliseconds that the browser has to write a file
 
 export class Saving {

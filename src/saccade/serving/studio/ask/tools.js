@@ -45,7 +45,7 @@ export class Tools {
       changed({ how: value === "draw" ? "draw" : null, n: null, pin: null, step: null });
     });
     const sees = /** @type {[string, string][]} */ (Object.entries({ links: "looked at", depends: "depends on" }));
-    this.see = choice("What is shown of the words", "see", sees, (value) =>
+    this.see = choice("What is shown for the words", "see", sees, (value) =>
       changed({ see: value === "depends" ? "depends" : null }),
     );
     const draw = () => changed({ seed: String(this.seed + 1), n: null, pin: null });

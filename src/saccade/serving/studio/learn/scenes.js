@@ -36,13 +36,13 @@ export const SCENES = [
     title: "Attention is a soft look-up",
     caption:
       "A query is compared with every key; the better they match, the more of that key's value is taken. " +
-      "Cold, it is a dictionary that finds one entry; warm, it mixes them all.",
+      "At a low temperature it is a dictionary that finds one entry; at a high one it mixes all entries.",
     open: lookUp,
   },
   {
     name: "attention",
     title: "From inputs to outputs, step by step",
-    caption: "Every number is made of others: point at one to see which, and how.",
+    caption: "Every number is computed from other numbers: point at one to see which, and how.",
     open: steps,
   },
   {
@@ -67,7 +67,7 @@ export const SCENES = [
     title: "Where a word stands",
     caption:
       "Attention does not see the order of words, so each position adds a pattern of waves of its own. " +
-      "How well two match depends on their distance alone, also at lengths that no training has seen.",
+      "How well two positions match depends only on their distance, even in texts longer than any in training.",
     open: positions,
   },
   {
@@ -87,7 +87,9 @@ export const SCENES = [
   {
     name: "patches",
     title: "An image is a sentence of patches",
-    caption: "The image is cut into squares, and each square looks at the others like a word. Click one to see where.",
+    caption:
+      "The image is cut into squares, and each square looks at the others like a word. " +
+      "Click a square to see where it looks.",
     open: patches,
   },
   {
@@ -96,7 +98,7 @@ export const SCENES = [
     caption:
       "A model knows a word as a list of numbers, which is a point; words that are used in similar ways " +
       "end up close together. " +
-      "Choose a word to see which are nearest.",
+      "Choose a word to see which words are nearest.",
     open: points,
   },
 ];

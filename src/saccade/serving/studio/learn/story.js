@@ -17,7 +17,7 @@ import { hasModels } from "./lesson.js";
  */
 
 const LESSON = "demo"; // the model of `saccade demo`
-const NO_STORY = "No link of the models that are served here was found to decide an answer.";
+const NO_STORY = "In the models that are served here, no link was found that decides an answer.";
 const PAUSE = 250; // milliseconds after the last key
 
 /** The first model here that has a story to tell. @param {Stage} stage @returns {Promise<Story | null>} */

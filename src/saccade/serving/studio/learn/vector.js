@@ -34,7 +34,7 @@ export async function vector(stage) {
   const chart = make("div", { class: "lengths", role: "img", "aria-label": label });
   chart.append(...first.bins.map((_, place) => groupOf(measured.map(({ bins }) => bins[place]))));
   const legend = TITLES.map((title, place) => make("span", { class: `key key-${place}` }, title));
-  const unit = make("span", {}, "BLEU (100: all words right) by the number of words");
+  const unit = make("span", {}, "BLEU (100: all words right) by the number of words in the sentence");
   const above = make("p", { class: "row lengths-legend" }, ...legend, unit);
   const answers = measured.map(({ answer, reference }, place) => {
     const marked = differing(reference, answer);
