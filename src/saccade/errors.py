@@ -112,7 +112,7 @@ class StorageError(SaccadeError, OSError):
 
 
 class ExportError(SaccadeError, RuntimeError):
-    """Another library gives other answers than Saccade with the same weights."""
+    """Another library gives different answers from Saccade with the same weights."""
 
 
 class MissingExtraError(SaccadeError, ImportError):

@@ -37,7 +37,7 @@ WordLine = tuple[int, str, str, tuple[str, ...]]  # line, word, label, features
 
 @dataclass(frozen=True)
 class TaggedSentence:
-    """Words and their labels."""
+    """The words of a sentence, and their labels."""
 
     words: tuple[str, ...]
     labels: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Generate token sequences, one step at a time, by beam search (greedy search is beam 1) or sampling."""
+"""Generate token sequences, one step at a time, by beam search (greedy search has beam size 1) or sampling."""
 
 from saccade.decoding.beam import beam_search
 from saccade.decoding.hypothesis import Hypothesis

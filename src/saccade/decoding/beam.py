@@ -1,4 +1,4 @@
-"""Beam search: one loop for every model; greedy search is beam 1.
+"""Beam search: one loop for every model; greedy search has beam size 1.
 
     score(y) = log p(y) / |y|^α,   log p(y) = Σ_t log p(y_t | y_<t),   |y| counts the end token
 

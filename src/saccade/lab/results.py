@@ -56,7 +56,7 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True)
 class Results:
-    """What was measured, by seed."""
+    """The measurements of an experiment, by seed."""
 
     experiment: Experiment
     quick: bool

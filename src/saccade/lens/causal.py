@@ -1,4 +1,4 @@
-"""Comparing a model's output before and after a change, to see what the output depends on.
+"""Compare a model's output before and after a change, to see what the output depends on.
 
 Attention weights say where a head looked. To find out whether the output depends on it, run the model without that
 head or link (``saccade.attention.watching.edit``), and compare the output and the probability of each of its tokens.

@@ -55,7 +55,7 @@ _KIND_ROWS = 8  # number of rows inspected to tell whether an attention is causa
 
 @dataclass(frozen=True, repr=False)
 class View:
-    """Attention with its tokens. Rows are queries and columns are keys, both counted from 0."""
+    """Attention with its tokens. Rows are queries and columns are keys, both numbered from 0."""
 
     traces: Mapping[str, Trace]
     rows: Mapping[str, Axis]

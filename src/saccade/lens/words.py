@@ -1,4 +1,4 @@
-"""Merging pieces into words, and showing tokens.
+"""Merge pieces into words, and show tokens.
 
 Merging keeps the meaning of a row: the weight that a word receives is the sum over its pieces, and the weight that it
 gives is the mean over its pieces. Rows that sum to 1 still do afterwards.

@@ -61,7 +61,7 @@ def real_positions(x: Float[Tensor, "B N D"], lengths: Int[Tensor, " B"] | None)
 
 
 def without_padding(x: Float[Tensor, "B N D"], real: Bool[Tensor, "B N 1"] | None) -> Float[Tensor, "B N D"]:
-    """x with zeros in place of its padding."""
+    """Return x with zeros in place of its padding."""
     return x if real is None else x.masked_fill(~real, 0.0)
 
 

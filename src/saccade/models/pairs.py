@@ -112,7 +112,7 @@ class PairBiasAttention(nn.Module):
 
 
 class OuterProductMean(nn.Module):
-    """What the sequences say about a pair (algorithm 10)."""
+    """An update of each pair from the sequences (algorithm 10)."""
 
     def __init__(self, config: PairConfig) -> None:
         super().__init__()

@@ -232,7 +232,7 @@ class _Settings:
         return torch.cat([angle.sin(), angle.cos()], dim=1)
 
     def tensors(self, config: TransformerConfig) -> dict[str, Tensor]:
-        """Our weights by name."""
+        """Return Saccade's weights by name."""
         found: dict[str, Tensor] = {}
         for side, stack in (("source", "encoder"), ("target", "decoder")):
             found[f"{side}.words.weight"] = self.weights(f"{stack}/embeddings")

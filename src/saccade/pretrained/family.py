@@ -47,7 +47,7 @@ class NamedRow(NamedTuple):
     heads: int  # of the layer
 
     def to_ours(self, theirs: Sequence[Tensor], shapes: Sequence[torch.Size]) -> list[Tensor]:
-        """Our tensors, of these shapes, from theirs."""
+        """Return Saccade's tensors, of these shapes, made from those of the other library."""
         plain = [one.reshape(one.shape[self.row.leading :]) for one in theirs]
         joined = torch.cat([one.T if self.row.transposed and one.ndim > 1 else one for one in plain])
         if self.row.by_head:
@@ -88,7 +88,7 @@ class Family:
     copies: Mapping[str, str] = field(default_factory=dict)  # tensors that may be stored again, and of which
 
     def pairs(self, network: nn.Module) -> Iterator[NamedRow]:
-        """Every tensor of a network of ours, each once, with theirs."""
+        """Pair every tensor of a Saccade network, once, with the tensors of the other library."""
         ours = unshared(network)
         for row in self.rows:
             own, other = (names if isinstance(names, tuple) else (names,) for names in (row.ours, row.theirs))

@@ -50,7 +50,7 @@ _WITHOUT_EFFECT = frozenset(
 
 
 def theirs(activation: Activation) -> str:
-    """Their usual name of an activation of ours."""
+    """Return the other library's usual name for one of Saccade's activations."""
     return next(name for name, ours in ACTIVATIONS.items() if ours == activation)
 
 

@@ -172,7 +172,7 @@ class _StepDecoder(nn.Module):
         return network.output(x), [one.kept.key for one in caches], [one.kept.value for one in caches]
 
     def sources(self) -> list[dict[str, Any]]:
-        """What each block gets besides: nothing."""
+        """Return what each block attends to besides its own input: nothing."""
         return []
 
 

@@ -16,7 +16,7 @@ __all__ = ["read_file", "read_input", "read_inputs"]
 
 
 def read_inputs(served: Served, given: Sequence[Any], limits: Limits) -> list[Any]:
-    """All inputs of one request."""
+    """Read all inputs of one request."""
     _check_number(given, limits)
     served.predictor.check_request(given)
     return [read_input(served, one, limits.characters, limits.tokens) for one in given]

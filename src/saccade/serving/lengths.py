@@ -24,7 +24,7 @@ def can_be_measured(predictor: Predictor) -> bool:
 
 @cache
 def sentences() -> tuple[Example, ...]:
-    """Sentences that no training has seen, the shortest first."""
+    """Return sentences of the built-in corpus's test split, shortest first."""
     return tuple(sorted(generate(COUNT, seed=23, split="test"), key=lambda one: (len(one.source), one.source)))
 
 

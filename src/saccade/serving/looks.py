@@ -64,7 +64,7 @@ class Look:
 
     @property
     def nbytes(self) -> int:
-        """Memory in use; it grows with the pictures drawn."""
+        """Memory in use, in bytes; it grows with the pictures drawn."""
         return self.pyramid.nbytes + sum(trace.nbytes for trace in self.view.traces.values())
 
     def draw(self, computation: Computation[Result], work: Callable[[Look], Result], limits: Limits) -> Result:
@@ -86,7 +86,7 @@ class Look:
             raise Refused(503, f"Computing this picture takes too long; {100 * share:.0f} % of it was done.")
 
     def describe(self) -> dict[str, Any]:
-        """Its tokens and attentions, and which attention and head to show first."""
+        """The tokens and attentions of the look, and which attention and head to show first."""
         with self.lock:
             axes, names = _numbered_axes(self.view)
             layer = self.view.names[-1] if self.answer is None else self.answer.layer

@@ -80,7 +80,7 @@ class Served:
 
     @cached_property
     def vectors(self) -> dict[str, WordVectors]:
-        """Its word vectors, by vocabulary."""
+        """The model's word vectors, by vocabulary."""
         return all_word_vectors(self.predictor.model, self.predictor.task)
 
     @cached_property
@@ -94,7 +94,7 @@ class Served:
         return self.predictor.examples([str(token) for token in probe] if isinstance(probe, list) else [])
 
     def describe(self) -> dict[str, Any]:
-        """What clients need to know to use it."""
+        """What clients need to know to use the model."""
         predictor = self.predictor
         described: dict[str, Any] = {
             "name": self.name,
@@ -132,7 +132,7 @@ class Pending:
     failure: str | None = None  # why the training failed
 
     def describe(self) -> dict[str, Any]:
-        """Its progress."""
+        """How far the training has come."""
         run = ServedRun(self.name, self.folder).describe()
         return {
             "name": self.name,

@@ -38,7 +38,7 @@ class ServedRun:
     folder: Path
 
     def describe(self) -> dict[str, Any]:
-        """Its task, progress and scores."""
+        """The task, progress and scores of the run."""
         result = _json(self.folder / "result.json")
         try:
             recipe: dict[str, Any] = _plain(tomllib.loads(_read(self.folder / "recipe.toml")))

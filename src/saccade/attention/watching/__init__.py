@@ -1,1 +1,1 @@
-"""Watching attention while it runs, reading what was seen, and editing it."""
+"""Watch attention while it runs, read what was seen, and edit it."""

@@ -1,1 +1,1 @@
-"""Other people's addresses: LibreTranslate and OpenAI."""
+"""The APIs of LibreTranslate and OpenAI, for clients that are written for those services."""

@@ -88,7 +88,7 @@ class Detector:
                 self._letters.setdefault(language, _Letters()).add(tokenizer)
 
     def detect(self, text: str) -> list[Detected]:
-        """Every known language, the likeliest first."""
+        """Return every known language, the likeliest first."""
         words = "".join(letter if letter.isalpha() else _EDGE for letter in text[:MOST_LETTERS].lower()).split()
         padded = [_EDGE + word + _EDGE for word in words]
         scores = {

@@ -1,4 +1,4 @@
-"""LibreTranslate's API for our translation models."""
+"""LibreTranslate's API, answered by Saccade's translation models."""
 
 from __future__ import annotations
 

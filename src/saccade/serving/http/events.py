@@ -25,7 +25,7 @@ class _DisconnectedError(Exception):
 
 
 def event(value: Any) -> bytes:
-    """One event with JSON data."""
+    """Format a server-sent event with JSON data."""
     return f"data: {json.dumps(value, ensure_ascii=False, allow_nan=False)}\n\n".encode()
 
 

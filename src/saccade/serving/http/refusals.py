@@ -1,4 +1,4 @@
-"""Refusing a request, with a status and one sentence: ``{"error": "..."}``."""
+"""Refuse a request, with a status and one sentence: ``{"error": "..."}``."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def answer_error(request: Request, error: Exception) -> JSONResponse:
 
 
 async def answer_http_error(request: Request, error: Exception) -> JSONResponse:
-    """Refusals by the framework: an unknown path or method."""
+    """Answer a refusal by the framework, such as an unknown path or method."""
     assert isinstance(error, HTTPException)
     said = {404: "There is nothing at this address.", 405: "This address does not support this method."}
     headers = dict(error.headers) if error.headers else None

@@ -250,7 +250,7 @@ class _FromClient(asyncio.Protocol):
 
 
 class Relay:
-    """Accepts connections and gives each to the worker that has fewest."""
+    """Accepts connections and gives each to the worker that has the fewest."""
 
     def __init__(
         self, upstreams: Callable[[], list[Upstream]], most: int, seconds: float, tls: ssl.SSLContext | None

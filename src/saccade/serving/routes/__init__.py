@@ -1,1 +1,1 @@
-"""Our own API, one group of routes per file."""
+"""Saccade's own API, one group of routes per file."""

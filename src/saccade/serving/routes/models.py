@@ -60,7 +60,7 @@ class OpeningBody(_Body):
 
 
 class LookBody(StreamBody):
-    """What to look at, and what to change before."""
+    """What to look at, and what to change in the model or its input before that."""
 
     which: Annotated[StrictInt, Field(ge=0, le=1000)] = 0  # 0: the best answer; n: the n-th alternative
     without_heads: Annotated[list[StrictStr], Field(max_length=1000)] = []

@@ -97,7 +97,7 @@ class RunningModule:
 
 
 class Seen(NamedTuple):
-    """One attention of a module that is not ours."""
+    """An attention of a module that is not part of Saccade."""
 
     call: Call | str  # or why it cannot be shown
     module: nn.Module

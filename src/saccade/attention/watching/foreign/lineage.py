@@ -51,7 +51,7 @@ _numbers = itertools.count(EARLIER + 1)
 
 
 class Origin(NamedTuple):
-    """What is known about a tensor."""
+    """What is known about where a tensor comes from."""
 
     forward: int  # the outermost forward pass in which it was computed
     marks: Marks

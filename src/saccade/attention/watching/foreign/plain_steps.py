@@ -79,7 +79,7 @@ class PlainSteps:
             return replace(step, query=step.query.clone(), key=key, value=value)
 
     def joined(self) -> Call:
-        """All steps as one call."""
+        """Return all steps as one call."""
         last, count = self._steps[-1], self._count
         with torch.inference_mode(False), torch.no_grad():
             query = torch.cat([step.query for step in self._steps], dim=2)
