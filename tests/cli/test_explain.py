@@ -181,7 +181,7 @@ def test_numbers_are_written_as_short_as_they_are(
         ("scale.toml", 'inputs = [[1]]\nscale = "yes"', "scale is 'yes'; expected true or false"),
         ("token.toml", 'inputs = [[1]]\ntokens = [""]', "tokens[0] is empty"),
         ("long.json", json.dumps({"inputs": [[1]] * 65}), "inputs is too long; the limit is 64"),
-        ("wide.json", json.dumps({"inputs": [[1], [1] * 65]}), "inputs[1] is too long; the limit is 64"),
+        ("wide.json", json.dumps({"inputs": [[1] * 65] * 2}), "inputs[0] is too long; the limit is 64"),
         ("step.toml", CHANGED + 'step = "score", place = [0, 0], value = 1 }]', "There is no computed step 'score'"),
         ("given.toml", CHANGED + 'step = "inputs", place = [0, 0], value = 1 }]', "inputs is given, not computed"),
         ("place.toml", CHANGED + 'step = "sum", place = [0, 1], value = 1 }]', "There is no sum[0][1] to change"),

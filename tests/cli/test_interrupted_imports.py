@@ -16,6 +16,7 @@ class Interrupting:
         if name == package:
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Interrupting())
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests run in the background
 runpy.run_module("saccade.cli", run_name="__main__")
 """
 

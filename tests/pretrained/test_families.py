@@ -142,6 +142,7 @@ def test_images_give_the_same_logits_and_attention(opened: Any, name: str) -> No
 @pytest.mark.parametrize("name", REWRITING)
 def test_greedy_search_writes_what_the_home_library_writes(opened: Any, name: str) -> None:
     theirs, _, ours = opened(name)
+    torch.manual_seed(4)
     source, lengths = torch.randint(1, 30, (9, 11)), torch.arange(3, 12)
     real = torch.arange(11) < lengths[:, None]
     # Their cache counts the layers of T5's encoder, not of its decoder.

@@ -110,7 +110,7 @@ def test_a_piece_of_a_character_belongs_to_the_word_it_completes(tmp_path: Path)
     model = saccade.open(tmp_path / "run")
     ids = model.task.state.target.encode("é1 è é").ids
     assert len(ids) == 9  # bytes
-    attention = model._look_at_output("a1 b", ids)
+    attention = model._attention_for_output("a1 b", ids)
     assert attention.target_spaced == [0, 0, 0, 1, 1, 1, 2, 2, 2]
 
 

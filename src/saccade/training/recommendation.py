@@ -116,7 +116,8 @@ def recommended_recipe(request: Request, say: Say) -> tuple[Recipe, Splits[Any]]
         training |= {"warmup": steps // 10, "validate_every": max(1, steps // validations)}
         if request.minutes is not None:
             training["minutes"] = request.minutes
-        tables = {"task": request.task, "data": request.data, **recommended, "training": training, **theirs}
+        tables = {"task": request.task, **recommended, "training": training, **theirs}
+        tables["data"] = {**request.data, **theirs.get("data", {})}
         if kind not in (None, tables["model"].get("kind")):
             tables["model"] = {}  # the recommended sizes are for another kind of network
         return read_tables(tables, request.where, request.overrides)
