@@ -262,7 +262,7 @@ def test_the_link_that_can_be_cut_is_the_one_that_is_read_out(open_studio: OpenS
 
     def told(page: Page) -> tuple[str, tuple[int, int]]:
         expect(page.locator(".figure:visible h2")).to_have_text(f"{head_name(SELF, 1)} · words · after minus before")
-        expect(page.locator(".figure:visible .side > p.quiet")).to_contain_text("still looks as before")
+        expect(page.locator(".figure:visible .side > p.quiet")).to_contain_text("still looks where it did before")
         words = " → ".join(page.locator(".figure:visible .readout bdi").all_inner_texts())
         expect(page.locator(".changes")).to_contain_text(f"Cut {words}")
         return words, place_of(page)
