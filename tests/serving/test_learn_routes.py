@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -137,11 +140,9 @@ def test_a_lesson_that_was_trained_before_is_served_at_once(
 
 def test_one_training_at_a_time(runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A command that only waits stands in for the training; it is ended with the server."""
-    import subprocess
-    import sys
-
-    waiting = lambda *_, **__: started([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, stderr=subprocess.PIPE)  # noqa: E731
+    keyboard, typing = os.pipe()  # not a pipe of the process itself: who waits for its end closes that
     started = subprocess.Popen
+    waiting = lambda *_, **__: started([sys.executable, "-c", "input()"], stdin=keyboard, stderr=subprocess.PIPE)  # noqa: E731
     monkeypatch.setattr("saccade.serving.lessons.subprocess.Popen", waiting)
     models = Models(Limits())
     running = runner.start(models, runs=tmp_path)
@@ -151,3 +152,5 @@ def test_one_training_at_a_time(runner: Runner, tmp_path: Path, monkeypatch: pyt
     answer = running.client.post("/api/learn/lessons/digits", json={})
     assert answer.status_code == 409
     assert answer.json()["error"] == "The model demo is being trained; wait until it is ready."
+    os.close(keyboard)
+    os.close(typing)
