@@ -77,7 +77,7 @@ def test_a_head_is_switched_off_and_on(open_studio: OpenStudio, running: Running
     expected = zip(scored["before"], scored["after"], strict=True)
     assert shown == [[percent(math.exp(one)), percent(math.exp(other))] for one, other in expected]
     assert parts_of(page)["off"] == f"{CROSS}:1"
-    page.get_by_role("button", name=re.compile("^Undo")).click()
+    page.get_by_role("button", name=re.compile(" · undo$")).click()
     expect(page.locator(".was:visible")).to_be_hidden()
     expect(page.locator(".sentence:visible .probability b")).to_have_text(
         percent(math.exp(look["answer"]["log_probability"]))

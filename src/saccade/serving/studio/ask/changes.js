@@ -141,8 +141,8 @@ export class Changes {
 
   /** @param {string} text @param {Record<string, string | null>} parts of the address, without this change */
   chip(text, parts) {
-    const undo = { type: "button", class: "small", "aria-label": `Undo: ${text}` };
-    return make("li", {}, make("button", { ...undo, onclick: () => this.changed(parts, "push") }, text, " · undo"));
+    const undo = { type: "button", class: "small", onclick: () => this.changed(parts, "push") };
+    return make("li", {}, make("button", undo, text, " · undo"));
   }
 }
 
