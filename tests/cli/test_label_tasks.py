@@ -193,3 +193,18 @@ def test_evaluate_says_how_it_read_the_file(capsys: Capture, classifier: Path, t
     assert "is not UTF-8; it was read as cp1252" in latin
     words = said(tagger / "run", "--data", tagger / "test.txt")
     assert words.endswith("columns 0 and 1, numbered from 0, separated by white space.\n")
+
+
+def test_evaluate_and_predict_read_utf8_as_utf8_whatever_the_training_file_was(tmp_path: Path, capsys: Capture) -> None:
+    rows = [f"{label},{word} {noun}" for noun in ("film", "livre") for label, word in (("oui", "été"), ("non", "âpre"))]
+    text = "\n".join(["verdict,words", *rows * 6, ""])
+    for name in ("latin-1", "utf-8", "utf-8-sig"):
+        (tmp_path / f"{name}.csv").write_bytes(text.encode(name))
+    trained = ["--data", tmp_path / "latin-1.csv", "--columns", "words,verdict", "-o", tmp_path / "run"]
+    chosen = ["data.encoding=latin-1", "model.width=16", "model.embedding_width=16", "training.lr=1e-2", *SHORT]
+    succeed(capsys, "train", "--task", "classification", *trained, *settings(*chosen))
+    for command in (["evaluate", tmp_path / "run", "--data"], ["predict", tmp_path / "run"]):
+        first, *others = [
+            succeed(capsys, *command, tmp_path / f"{name}.csv") for name in ("latin-1", "utf-8", "utf-8-sig")
+        ]
+        assert others == [first, first]

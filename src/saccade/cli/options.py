@@ -160,6 +160,7 @@ def examples_of(
     model: str, source: Path | None, target: Path | None, data: list[Path] | None, columns: str | None
 ) -> list[Any]:
     """Read the examples that these options name, in the same way as the training data but without dropping any."""
+    from saccade.data.lines import is_utf8
     from saccade.tasks.base.model_folder import bundle_recipe
     from saccade.tasks.registry import task_of_model
 
@@ -168,11 +169,14 @@ def examples_of(
     as_trained = reader.as_trained(recipe)
     sources, targets = ([] if file is None else [file] for file in (source, target))
     given = data_table(reader, sources, targets, data or (), columns)
+    files = [file for file in (source, target, *(data or ())) if file is not None]
+    if all(file.is_file() and is_utf8(file) for file in files):  # as in `predict`
+        as_trained.pop("encoding", None)
     table = given | as_trained if columns is None else as_trained | given
     notes: list[str] = []
     examples = reader.read_for_scoring(reader.settings.read(table, ""), notes.append)
-    files = " and ".join(str(file) for file in (source, target, *(data or ())) if file is not None)
-    said = f"Read {counted(len(examples), 'example')} from {files}{': ' if notes else ''}{'; '.join(notes)}."
+    names = " and ".join(map(str, files))
+    said = f"Read {counted(len(examples), 'example')} from {names}{': ' if notes else ''}{'; '.join(notes)}."
     console(stderr=True).print(said, markup=False)
     return examples
 

@@ -87,9 +87,10 @@ def recipe_for_run(request: Request, folder: Path, say: Say) -> Recipe:
     planned = tables["training"].get("minutes")
     if request.minutes not in (None, planned):
         plan = "without --minutes" if planned is None else f"for {planned:g} minutes"
+        longer = "" if planned is None else f" --set training.minutes={2 * planned:g}"
         raise OptionError(
             f"The run in {folder} was planned {plan}. To train it longer, use --set training.steps="
-            f"{2 * tables['training']['steps']} or the like; to plan anew, give another folder with -o."
+            f"{2 * tables['training']['steps']}{longer} or the like; to plan anew, give another folder with -o."
         )
     # If data or settings differ from the saved recipe, opening the run folder reports it.
     return read_tables({**tables, "data": data}, request.where, request.overrides)
