@@ -99,7 +99,7 @@ def test_a_single_row_is_not_mapped_and_there_is_a_way_out(open_studio: OpenStud
 def test_another_head_and_means(open_studio: OpenStudio, running: Running, look: dict[str, Any]) -> None:
     page = open_map(open_studio, width=400)
     page.get_by_label("layer").select_option(LAYER)
-    page.get_by_label("head").select_option("1")
+    page.get_by_label("head").select_option(label="2")  # heads are counted from 1; their addresses from 0
     page.get_by_role("radio", name="mean", exact=True).check(force=True)
     expect(page.locator(".map-label")).to_have_text("mean of 4×4 weights")
     assert parts_of(page) | {"a": LAYER, "h": "1", "pool": "mean"} == parts_of(page)
@@ -227,6 +227,19 @@ def test_an_ink_for_few_strong_weights_and_for_many_weak_ones(open_studio: OpenS
     assert found == [2e-5, 0.05, None, 0.01, 0.001]
 
 
+@pytest.mark.parametrize("width", [1200, 800, 400])
+def test_the_map_stays_where_it_is_when_a_cell_is_read_out(open_studio: OpenStudio, width: int) -> None:
+    """Wrong before: the sentence pushed the map down, so that another cell lay under the pointer."""
+    page = open_map(open_studio, width=width)
+    canvas = page.locator(".map canvas")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 200, box["y"] + 200)
+    reading(page)
+    assert canvas.bounding_box() == box
+
+
 def test_what_is_read_out_is_under_the_pointer_also_after_the_wheel(open_studio: OpenStudio) -> None:
     page = open_map(open_studio)
     box = page.locator(".map canvas").bounding_box()
@@ -290,7 +303,9 @@ def test_a_text_that_is_refused_leaves_no_other_map_in_its_place(open_studio: Op
     page.get_by_label("Your long text").fill(TEXT)
     page.get_by_role("button", name="Read this text").click()
     expect(page.locator("#status .error")).to_have_text(much["error"])
-    expect(page.locator(".map-note")).to_have_text("This text was not read, so there is no map of it.")
+    expect(page.locator(".map-note span")).to_have_text("This text was not read, so there is no map of it.")
+    expect(page.locator(".map-note").get_by_role("button", name=re.compile(r"\bAsk\b"))).to_be_visible()
+    expect(page.locator(".map-note").get_by_role("button", name="Read it")).to_have_count(0)  # refused again
     expect(page.locator(".map-frame")).to_be_hidden()
 
 
