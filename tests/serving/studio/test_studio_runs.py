@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 from servers import Runner, Running
 from studio_pages import OpenStudio, number, parts_of
 
@@ -108,6 +108,24 @@ def test_without_a_training_the_page_says_how_to_begin_one(
     page = open_studio("/runs", url=runner.start(Models(Limits()), runs=tmp_path).url)
     expect(page.locator("#status .error")).to_have_text("There are no runs yet; start one with `saccade train`.")
     assert page.locator(".run").is_hidden()
+
+
+def test_a_list_of_models_that_comes_late_takes_no_sentence_away(
+    open_studio: OpenStudio, runner: Runner, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    """Wrong before: the sentence of Runs was gone as soon as the models were known."""
+    models = Models(Limits())
+    models.add(folders["tiny"])
+    page = open_studio("/runs", url=runner.start(models, runs=tmp_path).url)
+    held: list[Route] = []
+    page.route("**/api/models", lambda route: held.append(route))
+    page.reload()
+    said = page.locator("#status .error")
+    expect(said).to_have_text("There are no runs yet; start one with `saccade train`.")
+    expect(page.locator("#model option[value=tiny]")).to_have_count(0)
+    held[0].continue_()
+    expect(page.locator("#model option[value=tiny]")).to_have_count(1)
+    expect(said).to_have_text("There are no runs yet; start one with `saccade train`.")
 
 
 def test_words_and_their_neighbours(open_studio: OpenStudio, running: Running) -> None:

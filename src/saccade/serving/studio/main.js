@@ -202,7 +202,9 @@ async function readModels() {
     const waiting = pending.at(0);
     if (studio.models.length || !waiting || waiting.failure) {
       training?.element.remove();
-      return studio.status.say(studio.models.length ? null : (waiting?.failure ?? null));
+      // otherwise what a page that needs no model has said meanwhile stays
+      if (!studio.models.length && waiting?.failure) studio.status.say(waiting.failure);
+      return;
     }
     await showTraining(waiting);
     await new Promise((resume) => setTimeout(resume, PAUSE));
