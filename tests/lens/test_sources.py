@@ -231,3 +231,20 @@ def test_weights_that_change_later_are_refused() -> None:
     weights.zero_()
     with pytest.raises(StaleTraceError, match=r"layer.0 changed in place"):
         found.matrix("layer.0", 0)
+
+
+def test_layers_without_names_are_refused_where_two_texts_would_fit() -> None:
+    weights = tuple(torch.rand(1, 2, 4, 4).softmax(-1) for _ in range(2))
+    with pytest.raises(OptionError, match="do not say whether they look at tokens or at source_tokens"):
+        saccade.view(weights, list("abcd"), source_tokens=list("wxyz"))
+    named = saccade.view({"cross": weights}, list("abcd"), source_tokens=list("wxyz"))
+    assert named.axes("cross.0")[1].tokens == list("wxyz")
+    assert saccade.view(weights, list("abcd")).axes("layer.0")[1].tokens == list("abcd")
+
+
+def test_numbered_layers_are_rolled_out_in_the_order_of_their_numbers() -> None:
+    weights = [torch.rand(1, 2, 4, 4).softmax(-1) for _ in range(12)]
+    names = [f"layer.{number}" for number in range(12)]
+    expected = saccade.view(dict(zip(names, weights, strict=True)), list("abcd")).rollout()
+    backwards = dict(reversed(list(zip(names, weights, strict=True))))
+    assert torch.equal(torch.as_tensor(saccade.view(backwards, list("abcd")).rollout()), torch.as_tensor(expected))

@@ -10,6 +10,7 @@ every view, measure and picture works on them too.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -49,6 +50,15 @@ class Source:
     notes: dict[str, str] = field(default_factory=dict)  # remarks on single attentions
     gaps: Mapping[str, Gap] = field(default_factory=dict)  # attentions that cannot be shown
     coverage: Coverage | None = None  # None if it is unknown what the model has besides these
+    is_list: bool = False  # whether the traces are weights whose layers had no names
+
+    def check_named(self) -> None:
+        """Refuse layers without names where tokens and source_tokens would both fit their columns."""
+        if self.is_list:
+            raise OptionError(
+                "Layers in a list do not say whether they look at tokens or at source_tokens, and there are as many "
+                'of both; give a mapping with names, such as {"cross": weights}, or the whole output of the model.'
+            )
 
 
 class _Unchanged(Elementwise):
@@ -85,7 +95,8 @@ def read_source(seen: object) -> Source:
             'The model returned no weights; load it with attn_implementation="eager" and call it with '
             "output_attentions=True."
         )
-    return Source(traces, notes, gaps, Coverage(tuple(traces), {}, dict.fromkeys(gaps, _NO_WEIGHTS)))
+    coverage = Coverage(tuple(traces), {}, dict.fromkeys(gaps, _NO_WEIGHTS))
+    return Source(traces, notes, gaps, coverage, is_list=not isinstance(seen, Mapping))
 
 
 def _why_empty(seen: object) -> str:
@@ -102,7 +113,7 @@ def _layers(given: object) -> Iterator[tuple[str, Any]]:
         if not set(given).isdisjoint([*_FIELDS, *_OTHER_FIELDS]):
             parts = [(name, given[field]) for field, name in _FIELDS.items() if given.get(field) is not None]
         else:
-            parts = [(str(name), weights) for name, weights in given.items()]
+            parts = _in_order([(str(name), weights) for name, weights in given.items()])
     elif isinstance(given, Sequence) and not isinstance(given, str):
         parts = [(_FIELDS["attentions"], given)]
     elif given is None:
@@ -119,6 +130,16 @@ def _layers(given: object) -> Iterator[tuple[str, Any]]:
             yield from ((pattern.replace("{}", str(number)), layer) for number, layer in enumerate(weights))
         else:
             yield name.replace("{}", "0"), weights
+
+
+def _in_order(parts: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """Sort names that differ only in their numbers by these numbers, because a rollout multiplies layers in order."""
+    kinds = [re.sub(r"\d+", "#", name) for name, _ in parts]
+    return sorted(parts, key=lambda part: (kinds.index(re.sub(r"\d+", "#", part[0])), _numbers(part[0])))
+
+
+def _numbers(name: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", name)]
 
 
 def _as_call(name: str, weights: object) -> Call:

@@ -395,6 +395,8 @@ def view(
     elif tokens is not None:
         target_axis = Axis.of(tokens, words)
     source_axis = None if source_tokens is None else Axis.of(source_tokens, source_words)
+    if source_axis is not None and target_axis is not None and len(source_axis) == len(target_axis):
+        source.check_named()
     axes = {}
     for name, trace in source.traces.items():
         if not 0 <= batch < trace.shape[0]:
