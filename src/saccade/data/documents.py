@@ -81,7 +81,7 @@ class LongText(Document):
 
     @property
     def text(self) -> str:
-        """The text itself, for the few uses that need a part in memory."""
+        """The text as one string, for the few callers that need it in memory."""
         return "".join(self.blocks())
 
     @property

@@ -47,7 +47,7 @@ class Stack(nn.Module):
 
 
 def draw_reversals(count: int) -> Examples:
-    """Words, and the same words from the last to the first."""
+    """Return random words, and the same words in reverse order."""
     words = torch.randint(WORDS, (count, LENGTH))
     return Examples(words, words.flip(1))
 

@@ -196,7 +196,7 @@ class TransformerConfig(Config):
         if self.parallel and not self.norm_first:
             raise ValueError("parallel needs norm_first = true")
         if self.embedding_width is not None and (self.position_width or self.one_hot or self.decoder_layers):
-            raise ValueError("embedding_width needs an encoder that learns an embedding and adds positions to it")
+            raise ValueError("embedding_width needs decoder_layers = 0, one_hot = false and position_width = 0")
         if self.position_width and (self.tied_output or self.position_width >= self.width):
             raise ValueError("position_width must be below width and needs tied_output = false")
         if self.one_hot and (self.tied_output or self.tied_embeddings):

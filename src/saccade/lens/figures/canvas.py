@@ -87,7 +87,7 @@ class Canvas:
         self.figure.set_size_inches(width, height)
 
     def measure(self, text: str, size: float = LABEL_SIZE, rotation: float = 0, **how: Any) -> tuple[float, float]:
-        """Return the width and height of a text in inches, in its longer form."""
+        """Return the width and height of a text in inches: the larger of its size as given and as it is printed."""
         from saccade.lens.figures.artists import Label, printable
 
         key = (text, size, rotation, *sorted(how.items()))

@@ -77,7 +77,7 @@ class _Letters:
 
 
 class Detector:
-    """Detects the languages of the served models."""
+    """Detects in which of the served models' languages a text is written."""
 
     def __init__(self, translators: Mapping[tuple[str, str], Served]) -> None:
         self.translators = dict(translators)

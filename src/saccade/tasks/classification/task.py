@@ -85,7 +85,7 @@ class ClassificationTraining(TextTraining):
 
 @dataclass(frozen=True)
 class ClassificationState(TokenizerState):
-    """The labels, the tokenizer, and the number of tokens that are read."""
+    """The labels, the tokenizer, and the largest number of tokens that is read of a text."""
 
     takes_tokenizer = True
 

@@ -58,7 +58,7 @@ class TextSettings(TokenSettings):
     """How the text of both sides is split into tokens."""
 
     shared: bool = Field(
-        True, description="Use one vocabulary for source and target; otherwise each has its own, of this size"
+        True, description="Use one vocabulary for source and target; otherwise each has `vocabulary` tokens of its own"
     )
     target_kind: TokenKind | None = Field(
         None, description="What a target token is, if not the same as a source token; needs shared = false"

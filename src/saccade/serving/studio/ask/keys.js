@@ -20,7 +20,7 @@ export function keysOf(page) {
     m: { does: "map", run: () => page.change({ v: "map" }) },
     a: { does: "arcs", run: () => page.change({ v: "arcs" }) },
     x: { does: "switch the open head off or on", run: () => page.changes.toggleHead() },
-    c: { does: "cut the link that is read out, or restore it", run: () => page.changes.toggleLink() },
+    c: { does: "cut or restore the chosen link", run: () => page.changes.toggleLink() },
     "/": { does: "type", run: () => page.sentences[0].inputPlace.querySelector("textarea")?.focus() },
   };
 }

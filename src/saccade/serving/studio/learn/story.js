@@ -95,7 +95,7 @@ async function carrier(look, { name, row, column }) {
   const weights = every.map(({ values, columns }) => values[row * columns + column]);
   const best = weights.indexOf(Math.max(...weights));
   const { labels } = look.axes[attention.rows];
-  const said = `«${labels[row]}» → «${labels[column]}»: most of it in ${headName(name, best)}, weight `;
+  const said = `«${labels[row]}» → «${labels[column]}» is strongest in ${headName(name, best)}, with weight `;
   return make("p", { class: "carrier" }, said, make("span", { class: "mono" }, weights[best].toFixed(2)));
 }
 

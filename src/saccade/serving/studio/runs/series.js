@@ -46,9 +46,10 @@ export function speedOf(metrics) {
   const [[slowest, seconds], ...others] = ranked;
   const usual = others.reduce((sum, [, one]) => sum + one, 0) / others.length; // the mean of the others
   const isBehind = seconds > BEHIND * usual;
+  const ratio = (seconds / usual).toFixed(1);
   return [
     `${ranked.length} processes`,
     ...said,
-    ...(isBehind ? [`process ${slowest} is slow: ${(seconds / usual).toFixed(1)} times the time of the others`] : []),
+    ...(isBehind ? [`process ${slowest} is slow: it takes ${ratio} times as long as the others`] : []),
   ];
 }
