@@ -162,7 +162,7 @@ def test_what_a_trace_refuses() -> None:
         trace.row(0, batch=-3)
     with pytest.raises(ShapeError, match="no row 5; there are 5"):
         trace.row(5)
-    with pytest.raises(ShapeError, match=r"columns as a slice or range with step 1 within 0\.\.7"):
+    with pytest.raises(ShapeError, match="columns of a tile must be a slice or range with step 1, between 0 and 7"):
         trace.tile(slice(None), range(8))
     with pytest.raises(ShapeError, match=r"rows .* not range\(0, 5, 2\)"):
         trace.tile(slice(0, 5, 2), slice(None))

@@ -151,7 +151,8 @@ def test_ctrl_c_ends_a_long_look_cleanly(tmp_path: Path, tiny_run: Path) -> None
     book, picture = tmp_path / "book.txt", tmp_path / "map.png"
     book.write_text("the black cat eats the fish.\n" * 19_000)
     code = (
-        "import sys\n"
+        "import signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # also where the tests run in the background
         "import saccade.attention\n"
         "from saccade.cli import main\n"
         "attend = sys.modules['saccade.attention.attend']\n"

@@ -154,7 +154,7 @@ BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     "no weights": (lambda folder: (folder / "model.safetensors").unlink(), "has no weights"),
     "10 GB": (ten_gigabytes, "is not a safetensors file"),
     "long header": (long_header, "is not a safetensors file"),
-    "outside": (outside, "'../model.safetensors', which is not a plain name"),
+    "outside": (outside, "'../model.safetensors', which is not the plain name"),
     "index": (lambda folder: (folder / "model.safetensors.index.json").write_text("[]"), "has no table weight_map"),
     "family": (config(model_type="zebra"), "model_type is 'zebra'; Saccade opens bert"),
     "class": (config(architectures=["BertForFun"]), "architectures is 'BertForFun'"),

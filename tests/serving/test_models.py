@@ -37,7 +37,7 @@ INPUTS = {
 
 def test_models_are_listed_with_what_they_take(client: httpx.Client) -> None:
     models = {one["name"]: one for one in client.get("/api/models").json()}
-    assert set(models) == set(INPUTS)
+    assert set(models) == {*INPUTS, "paths", "pairs"}
     assert models["tiny"]["languages"] == {"source": "en", "target": "fr"}
     assert models["tiny"]["reads"]
     assert models["writer"]["streams"]

@@ -120,6 +120,8 @@ def read_labels(fields: Mapping[str, Any]) -> list[str]:
     If several have the same name, as the bird and the machine "crane" of ImageNet do, each gets its id in brackets.
     """
     named = fields.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
+    if not isinstance(named, Mapping):
+        raise FileError(f"config.json: id2label must be a table from ids to labels, not {type(named).__name__}.")
     found = [named.get(str(id), named.get(id)) for id in range(len(named))]
     if not all(isinstance(label, str) for label in found):
         raise FileError(f"config.json: id2label does not give each id from 0 to {len(found) - 1} a label.")
