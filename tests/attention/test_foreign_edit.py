@@ -294,10 +294,12 @@ def test_what_cannot_be_edited_is_refused() -> None:
     x = torch.randn(2, 5, 12)
     nano = nn.Sequential(Nano(), WrittenOut())
     assert refusal(nano, x, without_heads=["1:0"]) == (
-        "The attention 1 cannot be edited: it ran, but called none of torch's attention functions, which an edit works "
-        "through."
+        "The attention 1 cannot be edited: it ran, but did not call any of torch's attention functions, and an edit "
+        "can change only those."
     )
-    assert "it calls no attention itself; 0.blocks.0, which runs inside" in refusal(nano, x, without_heads=["0:0"])
+    assert "it does not call attention itself, but 0.blocks.0, which runs inside" in refusal(
+        nano, x, without_heads=["0:0"]
+    )
     assert refusal(nano, x, without_heads=["0.blocks.1:3"]) == (
         "There is no head '3' in 0.blocks.1; it has heads 0 to 2."
     )
@@ -310,7 +312,7 @@ def test_what_cannot_be_edited_is_refused() -> None:
     assert "must be a tensor, not float" in refusal(nano, x, set_heads={"0.blocks.1:0": 0.0})
     _, eager = both("bert")
     said = refusal(eager, padded([7], left=False), without_heads=["encoder.layer.0.attention.self:0"])
-    assert "called none of torch's attention functions" in said
+    assert "did not call any of torch's attention functions" in said
 
 
 class Skips(nn.Module):

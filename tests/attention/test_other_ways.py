@@ -102,7 +102,7 @@ def test_other_kernels_are_refused(function: Callable[..., Any]) -> None:
     assert "is computed by" in seen.refused["layers.1"]
     assert not saccade.view(seen).stacks  # no rollout without the one in the middle
     edit = saccade.edit(model, without_heads=["layers.1:0"])
-    with pytest.raises(OptionError, match="called none of torch's attention functions"), edit:
+    with pytest.raises(OptionError, match="did not call any of torch's attention functions"), edit:
         model(X)
 
 
@@ -163,7 +163,7 @@ def test_a_replaced_multi_head_function(need_weights: bool, is_training: bool, m
     else:
         torch.testing.assert_close(seen["attention"].weights(), expected, atol=1e-5, rtol=0)
     edit = saccade.edit(model, without_heads=["attention:0"])
-    with pytest.raises(OptionError, match="called none of torch's attention functions"), edit:
+    with pytest.raises(OptionError, match="did not call any of torch's attention functions"), edit:
         model(X, X, X)
 
 

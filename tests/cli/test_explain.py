@@ -236,7 +236,7 @@ def test_a_missing_file_and_a_folder_are_refused(capsys: Capture, tmp_path: Path
         (["--mask", "window:x"], "no mask 'window:x'"),
         (["--score", "aditive"], "allowed: cosine, dot, equal, scaled_dot"),
         (["--score", "additive"], "The additive score needs W_score"),
-        (["--example", "heads", "--row", "1"], "a walk of several heads does not have"),
+        (["--example", "heads", "--row", "1"], "a walkthrough with several heads has no such tables"),
         (["--weights", "max"], "no weights function 'max'"),
         (["--score", "cosine", "--scale"], "not the Cosine score"),
         (["--row", "4"], "row must be 1 to 3"),

@@ -182,5 +182,6 @@ def test_a_label_that_was_never_learned_is_named_with_its_line(tmp_path: Path) -
     with pytest.raises(FileError) as caught:
         note_unseen(sentences, {"Y", "Z"})
     assert str(caught.value) == (
-        f"{file}, line 1: the label 'X' is not in the training data, and neither are most others; expected Y, Z."
+        f"{file}, line 1: the label 'X' is not in the training data; most of the other labels are unknown too. The "
+        f"known labels are Y, Z."
     )

@@ -235,7 +235,7 @@ def test_weights_that_change_later_are_refused() -> None:
 
 def test_layers_without_names_are_refused_where_two_texts_would_fit() -> None:
     weights = tuple(torch.rand(1, 2, 4, 4).softmax(-1) for _ in range(2))
-    with pytest.raises(OptionError, match="do not say whether they look at tokens or at source_tokens"):
+    with pytest.raises(OptionError, match="does not say whether they attend to tokens or to source_tokens"):
         saccade.view(weights, list("abcd"), source_tokens=list("wxyz"))
     named = saccade.view({"cross": weights}, list("abcd"), source_tokens=list("wxyz"))
     assert named.axes("cross.0")[1].tokens == list("wxyz")

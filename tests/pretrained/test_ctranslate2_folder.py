@@ -42,7 +42,7 @@ def test_what_was_exported_is_read_again(folders: tuple[Path, Path]) -> None:
         (
             b"\x06\0\0\0" + struct.pack("<H", 16) + b"TransformerSpec\0" + struct.pack("<IIH", 7, 1, 2) + b"a\0"
             b"\x01" + struct.pack("<IBI", 2_500_000_000, 0, 1_410_065_408),
-            "a claims 1,410,065,408 bytes, which is not what its shape or the file has",
+            "a is recorded with 1,410,065,408 bytes, which does not match its shape or the file",
         ),
     ],
 )

@@ -299,7 +299,7 @@ def test_options_out_of_range_are_refused(options: dict[str, float], message: st
 
 def test_only_one_direction_can_be_stepped(x: Tensor) -> None:
     network = Recurrent("rnn", D, D, bidirectional=True)
-    with pytest.raises(OptionError, match="A bidirectional network cannot be stepped"):
+    with pytest.raises(OptionError, match="A bidirectional network cannot run step by step"):
         network.step(x[:, 0], network.initial(B))
     network = Recurrent("rnn", D, D)
     with pytest.raises(ShapeError, match=r"\(B, 5\), got \(4, 6\)"):

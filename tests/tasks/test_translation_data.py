@@ -134,8 +134,8 @@ def test_one_language_needs_no_name() -> None:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"builtin": "grammar", "languages": ["de", "de"]}, "languages has a language twice"),
-        ({"builtin": "reverse", "languages": ["de"]}, 'languages applies to builtin = "grammar" alone'),
+        ({"builtin": "grammar", "languages": ["de", "de"]}, "languages lists a language twice"),
+        ({"builtin": "reverse", "languages": ["de"]}, 'languages only applies to builtin = "grammar"'),
         ({"builtin": "grammar", "languages": ["ta"]}, "languages.0 must be 'fr', 'es', 'it', 'de', 'hi' or 'zh'"),
     ],
 )

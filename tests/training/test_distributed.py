@@ -167,8 +167,8 @@ def test_a_killed_process_ends_all_and_the_next_attempt_has_the_same_bits(tmp_pa
     )
     assert killed.end() == [-signal.SIGKILL, 2]
     assert killed.err == (
-        "saccade: Process 0 ended, or the connection was lost; all stop. The same command continues from the last "
-        "checkpoint.\n"
+        "saccade: Process 0 ended, or the connection was lost, so all processes stop. Run the same command again to "
+        "continue from the last checkpoint.\n"
     )
     again = Together(2, "train", recipe, "-o", tmp_path / "run", log=tmp_path / "again")
     assert again.end() == [0, 0], again.err
@@ -213,7 +213,7 @@ def test_a_process_that_hangs_is_named(tmp_path: Path) -> None:
     )
     assert [hung.commands[rank].exit_code() for rank in (0, 2)] == [2, 2]
     hung.commands[1].process.kill()  # as torchrun does
-    assert hung.err.startswith("saccade: Process 1 did not answer for 2 seconds; all stop.")
+    assert hung.err.startswith("saccade: Process 1 did not answer for 2 seconds, so all processes stop.")
     assert hung.err.count("\n") == 1
 
 

@@ -106,7 +106,8 @@ def test_if_the_recipes_own_trial_did_not_finish_no_other_score_is_shown_as_its(
     said: list[str] = []
     tune(recipe, folder, 0.25, "cpu", said.append)  # the time is spent, so nothing more is tried
     assert said[-1] == (
-        "loss of the recipe's own settings: unknown, as trial 0 did not finish; best, trial 1: 2.50, after 45 updates."
+        "loss of the recipe's own settings: unknown, because trial 0 did not finish; best, trial 1: 2.50, after 45 "
+        "updates."
     )
 
 

@@ -19,7 +19,7 @@ def data(
         str | None, typer.Argument(metavar="NAME|split", help="A data set; without a name, all are listed.")
     ] = None,
     run: Annotated[
-        Path | None, typer.Argument(metavar="RUN", help="With split: the folder of a run.", show_default=False)
+        Path | None, typer.Argument(metavar="RUN", help="Folder of a run, for saccade data split.", show_default=False)
     ] = None,
     source: Annotated[
         Path | None,

@@ -51,7 +51,7 @@ def evaluate(
         typer.Option(
             "--output",
             "-o",
-            help="Folder for the scores. An evaluation that was stopped continues.",
+            help="Folder for the scores; run the same command again to continue an evaluation that was stopped.",
             show_default=False,
         ),
     ] = None,

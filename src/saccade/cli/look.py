@@ -47,7 +47,8 @@ Book = Annotated[
     ),
 ]
 TargetText = Annotated[
-    str | None, typer.Option(help="Show the attention for this translation, not the model's own.", show_default=False)
+    str | None,
+    typer.Option(help="Show the attention for this translation instead of the model's own.", show_default=False),
 ]
 ViewKind = Annotated[
     str | None,
@@ -69,7 +70,8 @@ Rows = Annotated[
 ]
 Columns = Annotated[str | None, typer.Option(help="Show only the keys in this range.", show_default=False)]
 Against = Annotated[
-    str | None, typer.Option(help="Show how the attention differs from that for this other text.", show_default=False)
+    str | None,
+    typer.Option(help="Subtract the attention for this other text, to show the difference.", show_default=False),
 ]
 WithoutHead = Annotated[
     list[str] | None, typer.Option(help="Switch off a head, such as decoder.1.cross:3. Repeatable.", show_default=False)
@@ -304,7 +306,7 @@ def _check_together(
     for reason, given, others in refused:
         idle = [name for name, other in others.items() if other]
         if given and idle:
-            raise OptionError(f"{reason}; this cannot be combined with {idle[0]}.")
+            raise OptionError(f"{reason}, so it cannot be combined with {idle[0]}.")
     if (wanted.word is None) == (wanted.view == "arcs"):
         raise OptionError(
             "--view arcs shows what one word attends to, so --view arcs and --word must be given together."

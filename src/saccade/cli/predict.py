@@ -71,7 +71,7 @@ AnswerFolder = Annotated[
     typer.Option(
         "--output",
         "-o",
-        help="Folder for the answers to a file. The same command continues a stopped job.",
+        help="Folder for the answers to a file; run the same command again to continue a job that was stopped.",
         show_default=False,
     ),
 ]

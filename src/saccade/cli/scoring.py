@@ -106,8 +106,8 @@ def compare_models(
         print(f"{name}: {first} {base.score:.2f}   {second} {other.score:.2f}   p = {p_value:.4f}")
         print(f"    {signature}")
     print(
-        f"p, from {RESAMPLES:,} samples of {len(pairs):,} pairs, is how often chance alone would produce such a "
-        "difference; the usual threshold is 0.05."
+        f"p, from {RESAMPLES:,} samples of {len(pairs):,} pairs, is how often chance alone would produce a "
+        f"difference this large; the usual threshold is 0.05."
     )
 
 

@@ -34,7 +34,9 @@ ModelFolders = Annotated[
 ]
 Port = Annotated[int, typer.Option(help="Port to listen on; 0 picks a free one.", min=0, max=65535)]
 Host = Annotated[str, typer.Option(help="Address to listen on; one that others can reach needs an API key.")]
-HostNames = Annotated[list[str] | None, typer.Option(help="Another host name of this server. Repeatable.")]
+HostNames = Annotated[
+    list[str] | None, typer.Option(help="An additional host name that this server answers to. Repeatable.")
+]
 ApiKey = Annotated[
     str | None,
     typer.Option(
@@ -49,7 +51,7 @@ TrustedProxies = Annotated[
     list[str] | None,
     typer.Option("--trusted-proxy", help="Address of a reverse proxy whose X-Forwarded-For is trusted. Repeatable."),
 ]
-NoApiKey = Annotated[bool, typer.Option("--no-api-key", help="Answer everyone who can reach the server.")]
+NoApiKey = Annotated[bool, typer.Option("--no-api-key", help="Answer anyone who can reach the server, without a key.")]
 Runs = Annotated[Path, typer.Option(help="Folder with the runs to show.")]
 Queue = Annotated[int, typer.Option(help="Number of requests that may wait for a model.", min=1)]
 Seconds = Annotated[float, typer.Option(help="Time limit for a request, in seconds.", min=0.1)]

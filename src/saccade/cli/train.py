@@ -45,7 +45,7 @@ SizeName = Annotated[
     str | None,
     typer.Option(
         "--size",
-        help="Size of the network: tiny, small or medium; chosen to suit the data by default.",
+        help="Size of the network: tiny, small or medium; by default, chosen to suit the data.",
         show_default=False,
     ),
 ]

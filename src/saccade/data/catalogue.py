@@ -167,7 +167,7 @@ def locate(name: str, *, catalogue: Mapping[str, DataSet] = CATALOGUE) -> Path:
     root = os.environ.get(FOLDER_VARIABLE)
     if not root:
         raise FileError(
-            f"The environment variable {FOLDER_VARIABLE} is not set; set it to the folder that contains {name}/."
+            f"The environment variable {FOLDER_VARIABLE} is not set; it must name the folder that contains {name}/."
         )
     folder = Path(root) / name
     for file in entry.files:

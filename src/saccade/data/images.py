@@ -374,11 +374,11 @@ def unseen_classes(images: Sequence[LabelledImage], known: Collection[str]) -> l
     if 2 * len(unseen) > len(images):
         names = list(known)
         raise FileError(
-            f"{first.where} has the label {first.label!r}, which no training image has, and neither do most others; it "
-            f"must be one of {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}."
+            f"{first.where} has the label {first.label!r}, which no training image has; most of the other labels are "
+            f"unknown too. The known labels are {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}."
         )
     return [
-        f"{len(unseen):,} of {len(images):,} images have a class that no training image has, and count as errors: "
+        f"{len(unseen):,} of {len(images):,} images have a class that no training image has, so they count as errors: "
         f"{', '.join(sorted({image.label for image in unseen})[:20])} (first: {first.where})"
     ]
 

@@ -125,8 +125,8 @@ def note_unseen(examples: Iterable[Labelled], known: Collection[str]) -> list[st
         names = sorted(known)
         more = f", ... ({len(names)} in all)" if len(names) > NAMED else ""
         raise FileError(
-            f"{file}, line {lines[label][0]}: the label {label!r} is not in the training data, and neither are most "
-            f"others; expected {', '.join(names[:NAMED])}{more}."
+            f"{file}, line {lines[label][0]}: the label {label!r} is not in the training data; most of the other "
+            f"labels are unknown too. The known labels are {', '.join(names[:NAMED])}{more}."
         )
     named = [f"{label} {len(found):,} (line {found[0]})" for label, found in lines.items()]
     some = f"{', '.join(named[:NAMED])}{', ...' if len(named) > NAMED else ''}"

@@ -182,7 +182,8 @@ def _check_metrics(right: float, wrong: float, again: float) -> None:
     if abs(again - wrong) > SAME * abs(right - wrong):
         raise OptionError(
             f"The metric of the corrupted input is {wrong:g} in one forward pass and {again:g} in the next, so patches "
-            "cannot be compared: the model draws at random, or a pass changes what it is given, such as a cache."
+            "cannot be compared: the model samples at random, or a forward pass changes its own inputs, such as a "
+            "cache."
         )
 
 

@@ -56,8 +56,8 @@ class Source:
         """Refuse layers without names where tokens and source_tokens would both fit their columns."""
         if self.is_list:
             raise OptionError(
-                "Layers in a list do not say whether they look at tokens or at source_tokens, and there are as many "
-                'of both; give a mapping with names, such as {"cross": weights}, or the whole output of the model.'
+                "A list of layers does not say whether they attend to tokens or to source_tokens, and both have the "
+                'same length; give a mapping with names, such as {"cross": weights}, or the whole output of the model.'
             )
 
 

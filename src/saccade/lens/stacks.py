@@ -90,7 +90,7 @@ def _missing(chain: list[str], traces: Mapping[str, Trace], gaps: Iterable[Gap])
     ]
     stray = next((name for name, trace in traces.items() if trace.place and LOST in trace.place.before), None)
     if stray is not None and len(chain) < len(traces):
-        return f"nothing shows which attentions come before {stray}, so it might leave some out"
+        return f"it is not known which attentions come before {stray}, so the rollout might leave some out"
     for name, place, reason in others:
         if place is None or place.number in members | across:
             continue

@@ -48,7 +48,8 @@ class AgentConfig(PathConfig):
     feedforward_width: int = Field(128, ge=1, description="Hidden width of the feed-forward layers")
     interaction: Interaction = Field(
         "agent_aware",
-        description="How agents attend to each other: agent_aware, plain (all tokens alike) or alone (not at all)",
+        description="How agents attend to each other: agent_aware, plain (the same attention for all agents) or "
+        "alone (no attention between agents)",
     )
 
     @model_validator(mode="after")

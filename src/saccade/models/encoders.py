@@ -96,8 +96,8 @@ class WindowEncoderConfig(Config):
     whole_length: int | None = Field(
         None,
         ge=1,
-        description="One layer over the whole text instead, with weights for this many positions; longer texts are "
-        "refused. Its parameters grow with the square of this number",
+        description="Use one layer over the whole text instead, with weights for this many positions; longer texts "
+        "are refused. The number of parameters grows with its square",
     )
     dropout: float = Field(
         0.0, ge=0, lt=1, description="Dropout on inputs, on the output of each layer and on the result"

@@ -258,7 +258,7 @@ class PairConfig(Config):
     num_heads: int = Field(4, ge=1, description="Number of attention heads")
     layers: int = Field(2, ge=1, description="Number of blocks")
     product_width: int = Field(8, ge=1, description="Width of each factor of the outer product")
-    relative: int = Field(32, ge=1, le=4096, description="Largest distance at which relative positions differ")
+    relative: int = Field(32, ge=1, le=4096, description="Distance beyond which all relative positions are the same")
     pair_bias: bool = Field(True, description="Whether pairs bias the attention along the sequence")
     triangle_multiplication: bool = Field(True, description="Whether triangles update pairs by multiplication")
     triangle_attention_layers: int = Field(

@@ -43,10 +43,10 @@ class ResizedConfig(Config):
     encoder_layers: int = Field(2, ge=1, description="Number of blocks that read the source")
     feedforward_width: int = Field(128, ge=1, description="Hidden width of the feed-forward layer")
     source_length: int = Field(
-        32, ge=2, description="Longest source in tokens, its end included (N); longer ones are refused"
+        32, ge=2, description="Longest source in tokens, including its end token (N); longer ones are refused"
     )
     max_length: int = Field(
-        32, ge=2, description="Number of rows of the output (N'): the longest target in tokens, its end included"
+        32, ge=2, description="Number of rows of the output (N'): the longest target in tokens, including its end token"
     )
     dropout: float = Field(0.0, ge=0, lt=1, description="Dropout on embeddings and on the output of each layer")
 
@@ -86,7 +86,7 @@ class ResizedSeq2Seq(Seq2Seq):
         if source.shape[1] > self.config.source_length:
             raise ShapeError(
                 f"This model reads at most {self.config.source_length} tokens; got {source.shape[1]}. "
-                "model.source_length sets the most."
+                "model.source_length sets this limit."
             )
         x = run_blocks(self.encoder, self.encoder_norm, self.source(source), encoder_mask(self._reader, lengths))
         if lengths is not None:  # missing inputs are zeros
@@ -102,7 +102,7 @@ class ResizedSeq2Seq(Seq2Seq):
         if target.shape[1] > self.config.max_length:
             raise ShapeError(
                 f"This model writes at most {self.config.max_length} tokens; the target has {target.shape[1]}. "
-                "model.max_length sets the most."
+                "model.max_length sets this limit."
             )
         return self.rows(source, lengths)[:, : target.shape[1]]
 

@@ -48,7 +48,9 @@ class RecurrentTaggerConfig(RecurrentEncoderConfig, ReaderConfig):
     """A tagger with recurrent layers."""
 
     attention_heads: int = Field(
-        0, ge=0, description="Heads of a self-attention on top of the layers, which can be looked at; 0 leaves it out"
+        0,
+        ge=0,
+        description="Number of heads of an extra self-attention layer on top, whose weights can be viewed; 0 for none",
     )
 
 

@@ -73,7 +73,8 @@ class TransformerConfig(Config):
     width: int = Field(256, ge=1, description="Width of the vector at each position")
     num_heads: int = Field(4, ge=1, description="Number of attention heads in each layer")
     num_key_heads: int | None = Field(
-        None, description="Number of key and value heads, if fewer than num_heads: groups of heads then share them"
+        None,
+        description="Number of key and value heads, if fewer than num_heads; each is then shared by a group of heads",
     )
     head_width: int | None = Field(None, description="Width of each head; width / num_heads if not given")
     encoder_layers: int = Field(0, ge=0, description="Number of blocks that read the source")
@@ -154,17 +155,24 @@ class TransformerConfig(Config):
     )
     rotary_bands: tuple[float, float] | None = Field(
         None,
-        description="Divide only the slow angles (as Llama 3 does): fully those that turn fewer times than the first "
-        "number within rotary_trained_length positions, not at all those that turn more often than the second",
+        description="Divide only the slow angles (as Llama 3 does): angles that turn fewer times than the first "
+        "number within rotary_trained_length positions are fully divided, those that turn more often than the "
+        "second not at all",
     )
     rotary_trained_length: int = Field(
-        8192, ge=1, description="For rotary_bands: the number of positions within which turns are counted"
+        8192, ge=1, description="For rotary_bands: the number of positions over which turns are counted"
     )
     relative_buckets: int = Field(
-        32, ge=2, le=1 << 16, description="For relative positions: how many ranges of distances have a learned number"
+        32,
+        ge=2,
+        le=1 << 16,
+        description="For relative positions: the number of distance ranges, each with a learned number",
     )
     relative_distance: int = Field(
-        128, ge=2, le=1 << 24, description="For relative positions: from this distance on, all have the same number"
+        128,
+        ge=2,
+        le=1 << 24,
+        description="For relative positions: all distances from this one on share the same learned number",
     )
     one_hot: bool = Field(False, description="Use one-hot vectors for words instead of learning an embedding")
     embedding_width: int | None = Field(

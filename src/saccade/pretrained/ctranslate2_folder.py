@@ -106,7 +106,7 @@ def _entries(folder: Path, side: str, unknown: str) -> list[str]:
         except (OSError, UnicodeDecodeError) as error:
             raise FileError(f"{path} cannot be read: {error}.") from None
     if not all(isinstance(one, str) for one in found) or len(set(found)) != len(found):
-        raise FileError(f"{path} is not a list of tokens that are all different.")
+        raise FileError(f"{path} is not a list of distinct tokens.")
     return [*found, *([] if unknown in found else [unknown])]
 
 
@@ -139,7 +139,9 @@ def _read(path: Path) -> _Model:
             form = np.dtype(_TYPES[kind] if version >= 4 else _TYPES_BY_SIZE[kind])
             size = size if version >= 4 else size * kind
             if size != math.prod(shape) * form.itemsize or place + size > len(data):
-                raise FileError(f"{path}: {name} claims {size:,} bytes, which is not what its shape or the file has.")
+                raise FileError(
+                    f"{path}: {name} is recorded with {size:,} bytes, which does not match its shape or the file."
+                )
             variables[name] = np.frombuffer(data, form, math.prod(shape), place).reshape(shape)
             place += size
         for _ in range(take("I") if version >= 3 and place < len(data) else 0):

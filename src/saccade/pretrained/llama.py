@@ -85,7 +85,7 @@ def _configure(fields: Fields, use: Use, names: Collection[str]) -> TransformerC
         if not fields.flag("use_sliding_window", False):
             window = None
         if window is not None or set(kinds) != {"full_attention"}:
-            raise FileError(f"{fields.where}: Saccade does not express layers with and without a window in one model.")
+            raise FileError(f"{fields.where}: Saccade cannot open a model in which only some layers have a window.")
     rotary, _ = rotary_fields(fields)
     fields.whole("max_position_embeddings", 0)  # rotary positions have no limit
     return TransformerConfig(

@@ -205,7 +205,9 @@ class Recurrent(nn.Module):
     def step(self, x: Float[Tensor, "B I"], state: RecurrentState) -> tuple[Float[Tensor, "B D"], RecurrentState]:
         """Pass one input through all layers, for a decoder that produces its inputs step by step."""
         if self.directions == 2:
-            raise OptionError("A bidirectional network cannot be stepped: the backward direction starts at the end.")
+            raise OptionError(
+                "A bidirectional network cannot run step by step, because its backward direction starts at the end."
+            )
         if x.dim() != 2 or x.shape[1] != self.input_width:
             raise ShapeError(f"Expected x of shape (B, {self.input_width}), got {tuple(x.shape)}.")
         new = []

@@ -33,7 +33,8 @@ def head_document(look: Look, name: str, head: int, rows: range | None) -> WalkD
     rows = range(len(row_axis)) if rows is None else rows
     if max(len(rows), len(column_axis)) > MAX_POSITIONS:
         raise TooLargeError(
-            f"{name} has {len(rows)} rows and {len(column_axis)} columns here; a walkthrough can have {MAX_POSITIONS}. "
+            f"{name} has {len(rows)} rows and {len(column_axis)} columns here; a walkthrough can have at most "
+            f"{MAX_POSITIONS} of each. "
             "Choose fewer rows or a shorter text."
         )
     layer = editable(look.served.predictor.model).get(name)
@@ -43,7 +44,9 @@ def head_document(look: Look, name: str, head: int, rows: range | None) -> WalkD
     assert call.value is not None
     width = max(call.key.shape[-1], call.value.shape[-1])
     if width > MAX_WIDTH:
-        raise TooLargeError(f"The heads of {name} are {width} wide; a walkthrough can show {MAX_WIDTH}.")
+        raise TooLargeError(
+            f"The heads of {name} are {width} wide; a walkthrough can show at most {MAX_WIDTH} numbers."
+        )
     start = entering.start(call, head, rows, look.view.batch, look.view.is_self(name))
     return WalkDocument(
         **(start or _direct(call, rows)),

@@ -202,7 +202,7 @@ def spaced_tokenizer(entries: Sequence[str], names: Mapping[str, str], ends: boo
     vocabulary = {entry: id for id, entry in enumerate(entries)}
     for name in names.values():
         if name not in vocabulary:
-            raise FileError(f"The vocabulary does not have the token {name!r}, which its model needs.")
+            raise FileError(f"The vocabulary does not have the token {name!r}, which the model needs.")
     inner = _spaced(vocabulary, names["unknown"])
     kept = {role: name for role, name in names.items() if ends or role != "end"}
     return ForeignTokenizer(inner, len(entries), {"pad": vocabulary.get("<blank>", 0), **kept})

@@ -134,7 +134,7 @@ class Display:
     def abandoned(self) -> None:
         """Say what is lost when the process ends during work that cannot be interrupted."""
         self.say(
-            "Stopped in the middle of a long step; everything saved before it is kept. "
+            "Stopped in the middle of a long step; everything that was saved before is kept. "
             f"Continue with the same command: {_command()}"
         )
 

@@ -62,7 +62,7 @@ class DistributedSettings(Config):
     timeout: float = Field(
         600.0,
         gt=0,
-        description="Seconds without a sign of life after which a process counts as hung, and all processes stop",
+        description="Stop all processes if one of them does not respond for this many seconds",
     )
 
 
@@ -381,8 +381,8 @@ class Torchrun(Processes):
         if "timed out" in str(error).lower():
             return WorkerError(self._silent_sentence(silent))
         return WorkerError(
-            f"{_named(silent)} ended, or the connection was lost; all stop. The same command continues from the last "
-            "checkpoint."
+            f"{_named(silent)} ended, or the connection was lost, so all processes stop. Run the same command again "
+            f"to continue from the last checkpoint."
         )
 
     def _ask(self, question: Callable[[], Any]) -> Any:
@@ -402,8 +402,9 @@ class Torchrun(Processes):
 
     def _silent_sentence(self, ranks: Sequence[int]) -> str:
         return (
-            f"{_named(ranks)} did not answer for {self._timeout:g} seconds; all stop. The same command continues from "
-            "the last checkpoint; if the process was only busy, raise distributed.timeout."
+            f"{_named(ranks)} did not answer for {self._timeout:g} seconds, so all processes stop. Run the same "
+            f"command again to continue from the last checkpoint; if the process was only busy, raise "
+            f"distributed.timeout."
         )
 
 

@@ -90,7 +90,8 @@ def recipe_for_run(request: Request, folder: Path, say: Say) -> Recipe:
         longer = "" if planned is None else f" --set training.minutes={2 * planned:g}"
         raise OptionError(
             f"The run in {folder} was planned {plan}. To train it longer, use --set training.steps="
-            f"{2 * tables['training']['steps']}{longer} or the like; to plan anew, give another folder with -o."
+            f"{2 * tables['training']['steps']}{longer} (or another number); for a new plan, give another folder "
+            f"with -o."
         )
     # If data or settings differ from the saved recipe, opening the run folder reports it.
     return read_tables({**tables, "data": data}, request.where, request.overrides)
@@ -153,7 +154,7 @@ def _fit_to_time(
         if affordable >= ENOUGH * wanted:
             break
     steps = max(FEWEST, min(wanted, affordable))
-    rest = f"{FOR_UPDATES:.0%} of the time that is left; the rest is for validations and the final test"
+    rest = f"{FOR_UPDATES:.0%} of the remaining time; the rest is for validations and the final test"
     say(f"Chose {size} with {counted(steps, 'update')} ({'it needs no more' if steps == wanted else rest}).")
     fitting = FOR_VALIDATIONS * 60 * minutes / max(timing.validation, 1e-9)
     precision = {"precision": "bf16"} if is_narrow else {}

@@ -48,7 +48,9 @@ def train(
         splits = recipe.entry.data.read(recipe.settings["data"], recipe.training.seed).require_some()
         display.data(splits)
         if run.extended:
-            display.say("The run is extended; the learning rate follows the longer schedule, so it may rise first.")
+            display.say(
+                "The run now trains longer; the learning rate follows the longer schedule, so it may rise at first."
+            )
         interrupt.check()
         task = recipe.build_task(processes.in_turn(lambda: run.state(splits)))
         interrupt.check()

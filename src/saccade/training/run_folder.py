@@ -251,7 +251,7 @@ def write_parts(run: Path, to: Path) -> dict[str, tuple[int, list[str]]]:
     about = read_json(open_folder(run / "task"), "task.json")
     assert isinstance(about, dict)
     if about["data"] != _fingerprint(recipe, splits):
-        raise FileError(f"{_changed(run)}, so the parts it was split into cannot be found again.")
+        raise FileError(f"{_changed(run)}, so its training, validation and test parts cannot be reconstructed.")
     parts = {"train": splits.train, "validation": splits.validation, "test": splits.test}
     to.mkdir(parents=True, exist_ok=True)
     return {

@@ -180,7 +180,9 @@ def tune(recipe: Recipe, folder: Path, minutes: float, device: str, say: Say) ->
     study, sign = search.study, search.sign
     validated = [one for one in study.trials if one.intermediate_values]
     if not validated:
-        raise OptionError(f"No trial came to its first validation in {counted(minutes, 'minute')}; allow more minutes.")
+        raise OptionError(
+            f"No trial reached its first validation within {counted(minutes, 'minute')}; allow more minutes."
+        )
     best = max(validated, key=_value)
     found = search.recipe_of(best.params, recipe.training.steps)
     heading = [f"The best of {counted(len(study.trials), 'trial')}: {recipe.metric} {sign * _value(best):z.2f}."]
@@ -198,12 +200,12 @@ def _value(trial: FrozenTrial) -> float:
 
 def _comparison(own: FrozenTrial, best: FrozenTrial, metric: str, steps: int, sign: int) -> str:
     """Compare the best trial with the first one, which has the recipe's own settings."""
-    first = "unknown, as trial 0 did not finish"
+    first = "unknown, because trial 0 did not finish"
     if own.state.name == "COMPLETE":
         first = f"{sign * _value(own):z.2f}, after {counted(steps, 'update')}"
     step, cut = steps, ""
     if best.state.name != "COMPLETE":
-        step, cut = best.last_step or 0, ", where it was ended"
+        step, cut = best.last_step or 0, ", where it was stopped"
     return (
         f"{metric} of the recipe's own settings: {first}; best, trial {best.number}: {sign * _value(best):z.2f}, after "
         f"{counted(step, 'update')}{cut}."

@@ -150,7 +150,8 @@ def _find(names: _Names, made: Edit, given: str) -> tuple[nn.Module, Target, int
     owner = names.ours[name] if is_ours else names.foreign[name]
     if hash_sign and (is_ours or not count.isdecimal() or int(count) < 1):
         raise OptionError(
-            f"{path!r} is not the name of an attention; {name}#2 would be the second use of a layer that is not ours."
+            f"{path!r} is not the name of an attention; only the layers of other libraries have numbered uses, such "
+            f"as {name}#2 for the second."
         )
     heads = getattr(owner, "num_heads", 1) if is_ours else None
     if colon and (not number.isdecimal() or (heads is not None and int(number) >= heads)):

@@ -222,8 +222,8 @@ class Trace:
         """Refuse what depends on the weights after dropout, which are not kept."""
         if any(segment.call.has_dropout for segment in self._segments):
             raise OptionError(
-                f"Dropout removed some weights of {self.name} at random, so what its heads computed cannot be told "
-                "from its weights; call model.eval() first."
+                f"Dropout removed some weights of {self.name} at random, so its heads' outputs cannot be computed "
+                f"from its weights; call model.eval() first."
             )
 
     def _projected(self, vectors: Float[Tensor, "B H N V"], heads: range) -> Float[Tensor, "B H N E"]:

@@ -42,7 +42,10 @@ OTHER_THREAD = "the model also ran in another thread, which this watcher cannot 
 OTHER_MODEL = "attention also ran outside the watched model, in a deep copy or another model: watch that model"
 SOFTMAX_SEEN = "the model writes out its softmax itself"
 WRITTEN_OUT_NAME = " (written out)"
-BEAM_SEARCH = "its last rows were hypotheses of a beam search, which share their keys; watch one pass over the output"
+BEAM_SEARCH = (
+    "its last rows were hypotheses of a beam search, which share their keys; watch one forward pass over the finished "
+    "output instead"
+)
 #: The name of calls to ``attend`` without an owner, and of a watched layer that is the whole model.
 UNNAMED = "attention"
 

@@ -47,7 +47,10 @@ def print_walkthrough(walk: Walkthrough, console: Console, row: int | None = Non
     if row is not None and not 1 <= row <= len(walk.query_labels):
         raise OptionError(f"row must be 1 to {len(walk.query_labels)}, one for each query, not {row}.")
     if row is not None and "scores" not in walk:
-        raise OptionError("row selects the table of a query, which a walk of several heads does not have.")
+        raise OptionError(
+            "row selects the table of one query, but a walkthrough with several heads has no such "
+            "tables; leave row out."
+        )
     width = max(console.width, MIN_WIDTH)
     rows = range(len(walk.query_labels)) if row is None else [row - 1]
     names = [step.name for step in walk]

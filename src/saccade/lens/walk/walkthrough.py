@@ -184,14 +184,14 @@ def _check_heads(
     heads: int, query: Tensor, key: Tensor, value: Tensor, bias: object, changed: object, vector: object
 ) -> None:
     if heads < 1:
-        raise OptionError(f"A walk has at least 1 head, not {heads}.")
+        raise OptionError(f"A walkthrough needs at least 1 head, not {heads}.")
     if heads == 1:
         return
     for name, part in (("queries", query), ("keys", key), ("values", value)):
         if part.shape[1] % heads:
             raise ShapeError(f"{heads} heads do not divide the {part.shape[1]} columns of the {name}.")
     if bias is not None or changed or vector is not None:
-        raise OptionError("Bias, W_score and changed numbers only apply to a walk of one head.")
+        raise OptionError("Bias, W_score and changed numbers only apply to a walkthrough with one head.")
 
 
 # --- the arguments -----------------------------------------------------------------------------------------
@@ -207,8 +207,8 @@ def _sources(given: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         raise ShapeError(f"keys has {counted(len(key), 'row')} but values has {len(value)}; each key needs one value.")
     if len(query) * value.numel() > WEIGHTED_LIMIT:
         raise TooLargeError(
-            f"{len(query)} queries × {len(key)} keys × values of width {value.shape[1]} are too many to read; "
-            f"the limit of a walk is {WEIGHTED_LIMIT} weighted values."
+            f"{len(query)} queries × {len(key)} keys × values of width {value.shape[1]} are too many to read; the "
+            f"limit of a walkthrough is {WEIGHTED_LIMIT} weighted values."
         )
     return query, key, value
 
@@ -218,11 +218,11 @@ def _given_or_projected(given: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tenso
     projected = [name for name in ("inputs", "source", *_PROJECTIONS) if name in given]
     if direct and projected:
         raise OptionError(
-            f"Both {projected[0]} and {direct[0]} are given; "
-            "a walk starts either from inputs or from queries, keys and values."
+            f"Both {projected[0]} and {direct[0]} are given; a walkthrough starts either from inputs or from "
+            f"queries, keys and values."
         )
     if direct:
-        _require(_DIRECT, direct, "a walk that starts from queries needs queries, keys and values")
+        _require(_DIRECT, direct, "a walkthrough that starts from queries also needs keys and values")
         return given["queries"], given["keys"], given["values"]
     if "inputs" not in given:
         raise OptionError("There is nothing to walk through: give inputs, or queries, keys and values.")

@@ -16,7 +16,7 @@ _REFUSALS = {
     "400": "The request is not valid.",
     "401": "The API key is missing.",
     "403": "The API key is wrong, or the request comes from another site's page.",
-    "404": "Nothing has this name.",
+    "404": "There is nothing with this name.",
     "413": "The request exceeds a limit.",
     "429": "Too many requests; Retry-After says when to try again.",
     "503": "The answer takes too long, or the model is not available yet.",

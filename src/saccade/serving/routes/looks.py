@@ -104,7 +104,7 @@ async def heads(request: Request, id: str, name: Name, cells: Annotated[int, Que
     def draw(look: Look) -> Response:
         values, first = look.pyramid.heads(name, cells)
         count, height, width = values.shape
-        said = {"X-Heads": str(count), "X-Pool": "max" if first.exact else "max of one query a cell"}
+        said = {"X-Heads": str(count), "X-Pool": "max" if first.exact else "max of one query per cell"}
         said |= {"X-Cell": f"{first.cell[0]}x{first.cell[1]}"}
         return _numbers(values.reshape(count * height, width), said | {"X-Rows": str(height)})
 
@@ -133,7 +133,7 @@ async def overview(
     def draw(look: Look) -> Response:
         if preview:
             first = look.pyramid.preview(name, _head(head), cells, pool)
-            said = {"X-Pool": f"{pool} of one query a cell", "X-Cell": f"{first.cell[0]}x{first.cell[1]}"}
+            said = {"X-Pool": f"{pool} of one query per cell", "X-Cell": f"{first.cell[0]}x{first.cell[1]}"}
             return _numbers(first.values, said)
         row_part, column_part = _parts(look.view, name, rows, columns)
         if rows is None and columns is None and cell is None:

@@ -59,6 +59,8 @@ async def take_head(request: Request, id: str, body: HeadBody) -> dict[str, Any]
         raise Refused(400, f"{body.name} has no head {body.head}; its heads are 0 to {heads - 1}.")
     rows = None if body.rows is None else range(body.rows[0], min(body.rows[1], count))
     if rows is not None and not rows:
-        raise Refused(400, f"rows = {list(body.rows or ())} is not a range of the {count} rows.")
+        raise Refused(
+            400, f"rows = {list(body.rows or ())} is not a valid range; give a start and an end between 0 and {count}."
+        )
     found = look.served.batcher.run(lambda: head_document(look, body.name, body.head, rows))
     return (await wait_for(request, found)).model_dump(mode="json", exclude_none=True)

@@ -111,8 +111,8 @@ class BuiltinOrFile(Config):
 #: The ``shape`` in the ``[data]`` table of a task that reads pictures.
 SHAPE: Any = Field(
     None,
-    description="Height, width and channels (1 grey, 3 colour) of pictures; if not given, they are resized only if "
-    "they differ",
+    description="Height, width and channels (1 grey, 3 colour) of pictures; if not given, pictures are resized only "
+    "if their sizes differ",
 )
 
 

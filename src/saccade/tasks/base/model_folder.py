@@ -270,8 +270,8 @@ def _model_folder(path: Path) -> Path:
     """Return the folder itself, or the model folder of a run. The error for any other folder says what it contains."""
     if not _is_ours(path) and (other := foreign_format(path)) is not None:
         raise FileError(
-            f"{path} is {other}, which Saccade cannot open. To look inside such a model, load it with its own library "
-            "and use saccade.watch."
+            f"{path} is {other}, which Saccade cannot open. To look inside the model, load it with its own library "
+            f"and use saccade.watch."
         )
     if not path.is_dir() or any((path / name).exists() for name in (MANIFEST, "config.json")):
         return path

@@ -71,7 +71,8 @@ class Predictor(ABC):
     def open_engine(cls, bundle: Bundle, device: str, precision: str, workers: int) -> Any:
         """Open an engine other than torch for the texts that this model generates. Raises an error if there is none."""
         raise OptionError(
-            f"Neither --engine ctranslate2 nor int8 applies to {bundle.task.name} models, only to those that translate."
+            f"Neither --engine ctranslate2 nor int8 applies to {bundle.task.name} models; they only apply to models "
+            f"that generate text."
         )
 
     @property

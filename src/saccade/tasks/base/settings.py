@@ -44,24 +44,29 @@ class TrainingSettings(Config):
     beta1: float = Field(0.9, ge=0, lt=1, description="AdamW: decay of the mean gradient")
     beta2: float = Field(0.98, ge=0, lt=1, description="AdamW: decay of the mean squared gradient")
     frozen: tuple[str, ...] = Field(
-        (), description='Parts that keep their weights, by name, such as "input" or "encoder.0"; the rest is trained'
+        (), description='Parts whose weights are not trained, by name, such as "input" or "encoder.0"'
     )
     layer_decay: float = Field(
         1.0,
         gt=0,
         le=1,
-        description="Learning rate of each block, as a fraction of that of the block above it; embeddings are lowest",
+        description="Learning rate of each block, as a fraction of the rate of the block above it; the embeddings "
+        "have the lowest rate",
     )
     lora_rank: int = Field(
-        0, ge=0, description="If above 0, the weights of the --init model stay, and matrices of this rank are added"
+        0,
+        ge=0,
+        description="LoRA: if above 0, keep the weights of the --init model fixed and train added matrices "
+        "of this rank",
     )
     lora_on: tuple[Projection, ...] = Field(
-        PROJECTIONS, description="LoRA: the layers to add to: query, key_value, output, inner and outer (feed-forward)"
+        PROJECTIONS,
+        description="LoRA: the layers to add matrices to: query, key_value, output, inner and outer (feed-forward)",
     )
     lora_saved: Literal["merged", "apart"] = Field(
-        "merged", description="LoRA: add the matrices to the weights of the saved model, or keep them apart"
+        "merged", description="LoRA: merge the matrices into the weights of the saved model, or save them separately"
     )
-    clip: float = Field(1.0, ge=0, description="Largest norm of the gradient, above which it is clipped; 0 never clips")
+    clip: float = Field(1.0, ge=0, description="Clip the gradient to this norm; 0 never clips")
     precision: Literal["fp32", "bf16"] = Field(
         "fp32", description="Precision of matrix products: fp32 or bf16; weights are always fp32"
     )
@@ -73,7 +78,7 @@ class TrainingSettings(Config):
         "best", description="Which weights become the model: last, best, average or ema (moving average)"
     )
     average: int = Field(
-        5, ge=1, description='With final = "average": the number of last validations whose weights are averaged'
+        5, ge=1, description='With final = "average": average the weights of this many validations, up to the last'
     )
     ema: float = Field(
         0.999, gt=0, lt=1, description='With final = "ema": the fraction of the old weights in the moving average'
@@ -116,7 +121,9 @@ class TextTraining(TrainingSettings):
     batch_key = "batch_tokens"
 
     batch_tokens: int = Field(
-        4096, ge=1, description="Tokens in a batch, padding included; of source and target, the longer side counts"
+        4096,
+        ge=1,
+        description="Maximum number of tokens in a batch, including padding; for pairs, the longer side counts",
     )
     label_smoothing: float = Field(
         0.0, ge=0, lt=1, description="Fraction of the target probability spread over all other tokens or labels"

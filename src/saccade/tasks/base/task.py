@@ -296,7 +296,7 @@ class Task(ABC):
 
     def carry_on(self, tensors: Mapping[str, Tensor]) -> None:
         """Continue with what ``carried`` returned when a checkpoint was saved."""
-        assert not tensors, "a task that carries something takes it back"
+        assert not tensors, "a task that carries state between batches must also restore it"
 
     def smoothing(self, model: nn.Module) -> float:
         """Return the label smoothing of the loss, which is 0 in eval mode."""

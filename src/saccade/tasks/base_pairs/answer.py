@@ -73,7 +73,7 @@ class BasePairsAnswer(Answer):
 
     @property
     def certainty(self) -> str:
-        return f"mean probability of a base's partner, or of having none: {math.exp(self.score):.1%}"
+        return f"mean probability of each base's partner, or of being unpaired: {math.exp(self.score):.1%}"
 
     def record(self) -> dict[str, Any]:
         pairs = [[i, j, round(probability, 6)] for i, j, probability in self.pairs]

@@ -25,11 +25,13 @@ class ClassificationData(LabelledData):
 
     builtin: Literal["grammar", "recall", "counting"] | None = Field(  # type: ignore[assignment]
         None,
-        description="grammar: reviews of the built-in corpus; recall: what was said 4 to 128 words before; counting: "
-        "how often a word occurs",
+        description="grammar: reviews of the built-in corpus; recall: questions about what was said 4 to 128 words "
+        "earlier; counting: how often a word occurs",
     )
     text_column: str = Field("text", description="Text column: its name, or its number, counting from 0")
-    skip_bad_rows: bool = Field(False, description="Skip rows of a table that cannot be read, and say how many")
+    skip_bad_rows: bool = Field(
+        False, description="Skip rows of a table that cannot be read, and report how many were skipped"
+    )
     label_column: str = Field("label", description="Label column: its name, or its number, counting from 0")
 
     @classmethod

@@ -51,8 +51,8 @@ class ImageData(BuiltinOrFile):
     filter: Filter = Field("box", description="How pictures are resized: nearest, lanczos, bilinear, bicubic, ...")
     cut_from: tuple[int, int] | int | None = Field(
         None,
-        description="Resize to this height and width, or this shorter side, and cut the shape out of the middle; if "
-        "not given, pictures are resized to the shape itself",
+        description="First resize to this height and width (or, if one number, this shorter side), then crop the "
+        "middle; if not given, pictures are resized directly to the shape",
     )
     validation_images: str | None = Field(
         None,

@@ -55,7 +55,7 @@ class TextData(Config):
         0.0,
         ge=0,
         lt=1,
-        description="Fraction of the data held out for the final test if no file is given; it follows validation",
+        description="Fraction of the data, after the validation part, held out for the final test if no file is given",
     )
     encoding: str | None = Field(None, description="Encoding of the files, such as latin-1; detected if not given")
 

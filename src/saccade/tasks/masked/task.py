@@ -254,6 +254,6 @@ class MaskedLanguageModel(ScoredTask):
         tokenizer = self.state.tokenizer
         return [
             f"vocabulary of {tokenizer.vocabulary_size:,} tokens (kind: {tokenizer.kind}); each [MASK] hides one token",
-            f"`loss` (nats) and `accuracy` (%) are computed on {100 * self.state.share:g}% of the tokens, which are "
-            "always the same ones at validation",
+            f"`loss` (nats) and `accuracy` (%) are computed on {100 * self.state.share:g}% of the tokens, always the "
+            f"same ones in every validation",
         ]

@@ -26,7 +26,9 @@ class TaggingText(Config):
     lowercase: bool = Field(True, description="Lower-case words; pieces and characters keep their capitals")
     pieces: int = Field(2000, ge=300, description="Maximum number of word pieces")
     longest_word: int = Field(
-        32, ge=2, description="Characters or pieces that are read of a word; the middle of a longer word is left out"
+        32,
+        ge=2,
+        description="Maximum number of characters or pieces read from a word; the middle of a longer word is left out",
     )
 
 

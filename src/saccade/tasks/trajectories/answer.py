@@ -96,7 +96,7 @@ class TrajectoriesAnswer(Answer):
         except OptionError:
             return "no attention"
         strongest = sorted(seen.items(), key=lambda pair: -pair[1])[:3]
-        return ", ".join(f"{other} {weight:.2f}" for other, weight in strongest) or "nobody else is there"
+        return ", ".join(f"{other} {weight:.2f}" for other, weight in strongest) or "there are no other agents"
 
     def figure(self, dark: bool) -> Figure:
         """Draw all paths, and which agents the agent in the middle of the scene looks at."""

@@ -23,7 +23,8 @@ class TrajectoriesData(Config):
 
     builtin: Literal["world"] | None = Field(
         None,
-        description="Scenes of leaders, followers, crossings and friends; who depends on whom is known",
+        description="world: generated scenes of leaders, followers, crossings and friends, with a record of who "
+        "depends on whom",
     )
     count: int = Field(
         4000, ge=10, description="Number of built-in scenes for training; validation and test have a tenth as many each"

@@ -51,7 +51,7 @@ class TrajectoriesTraining(TrainingSettings):
     samples: int = Field(20, ge=1, le=1000, description="Futures drawn for each scene; the best of them is trained")
     reconstruction: float = Field(1.0, ge=0, description="Weight of reconstructing the future from the posterior")
     divergence: float = Field(1.0, ge=0, description="Weight of the posterior's divergence from the prior")
-    free_nats: float = Field(2.0, ge=0, description="Divergence per agent that costs nothing")
+    free_nats: float = Field(2.0, ge=0, description="Divergence per agent that is not penalised")
     rotate: bool = Field(True, description="Whether each scene is turned by a random angle")
 
 

@@ -53,7 +53,8 @@ class TranslationData(Config):
     languages: tuple[LanguageCode, ...] = Field(
         ("fr",),
         min_length=1,
-        description="Target languages of the built-in corpus; if several, each source begins with one: `German: ...`",
+        description="Target languages of the built-in corpus; if there are several, each source starts with its "
+        "language, as in `German: ...`",
     )
     sentences: int = Field(20000, ge=100, description="Training sentences drawn from the built-in corpus")
     source: str | None = Field(None, description="A file with one text per line")
@@ -63,17 +64,19 @@ class TranslationData(Config):
     target_column: str = Field("target", description="Target column: its name, or its number, counting from 0")
     nettalk: str | None = Field(None, description="The file nettalk.data, to learn sounds from spelling")
     alignments: str | None = Field(
-        None, description="Gold alignments of the training pairs in Pharaoh format; if given, no pair is dropped"
+        None, description="Gold alignments of the training pairs in Pharaoh format; with them, no pairs are dropped"
     )
     validation_source: str | None = Field(
         None,
         description="Validation texts, used to select the best model; by default, a fraction of the training pairs",
     )
     validation_target: str | None = Field(None, description="The translation of validation_source")
-    validation_table: str | None = Field(None, description="One file, instead of validation_source and _target")
+    validation_table: str | None = Field(
+        None, description="One table, instead of validation_source and validation_target"
+    )
     test_source: str | None = Field(None, description="Texts that are scored once, at the end")
     test_target: str | None = Field(None, description="The translation of test_source")
-    test_table: str | None = Field(None, description="One file, instead of test_source and _target")
+    test_table: str | None = Field(None, description="One table, instead of test_source and test_target")
     validation: float = Field(
         0.05,
         ge=0,
@@ -88,7 +91,9 @@ class TranslationData(Config):
         9.0, ge=1, description="Training pairs are dropped if one side is more than this many times as long"
     )
     encoding: str | None = Field(None, description="Encoding of the files, such as latin-1; detected if not given")
-    skip_bad_rows: bool = Field(False, description="Skip rows of a table that cannot be read, and say how many")
+    skip_bad_rows: bool = Field(
+        False, description="Skip rows of a table that cannot be read, and report how many were skipped"
+    )
     source_language: str = Field("source", description='Language code shown to people, such as "en"')
     target_language: str = Field("target", description='Language code shown to people, such as "fr"')
 
@@ -101,9 +106,9 @@ class TranslationData(Config):
             if (getattr(self, f"{part}source") is None) != (getattr(self, f"{part}target") is None):
                 raise ValueError(f"give both {part}source and {part}target, or neither")
         if len(set(self.languages)) < len(self.languages):
-            raise ValueError("languages has a language twice")
+            raise ValueError("languages lists a language twice")
         if self.languages != ("fr",) and self.builtin != "grammar":
-            raise ValueError('languages applies to builtin = "grammar" alone')
+            raise ValueError('languages only applies to builtin = "grammar"')
         if self.alignments is not None and self.source is None:
             raise ValueError("alignments needs source and target")
         return self

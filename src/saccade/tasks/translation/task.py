@@ -61,7 +61,7 @@ class TextSettings(TokenSettings):
         True, description="Use one vocabulary for source and target; otherwise each has `vocabulary` tokens of its own"
     )
     target_kind: TokenKind | None = Field(
-        None, description="What a target token is, if not the same as a source token; needs shared = false"
+        None, description="What a target token is, if it differs from a source token; needs shared = false"
     )
 
     @model_validator(mode="after")
@@ -93,7 +93,7 @@ class TranslationTraining(SearchTraining):
     """How the model is trained; gold alignments can guide its attention."""
 
     exploration: float = Field(
-        0.0, ge=0, description="Hard attention: how strongly its random choices are kept varied (weight of the entropy)"
+        0.0, ge=0, description="Hard attention: weight of the entropy, which keeps its random choices varied"
     )
     truncate: int | None = Field(
         None,

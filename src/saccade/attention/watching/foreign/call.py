@@ -24,8 +24,8 @@ NO_NUMBERS = (
     "has no rows of numbers to show"
 )
 
-FIVE_DIMENSIONS = "its queries have {} dimensions, so it is unclear which of them counts the heads"
-SUBCLASS = "its {} is a {}, whose numbers only its own class can read"
+FIVE_DIMENSIONS = "its queries have {} dimensions, so it is unclear which dimension is the heads"
+SUBCLASS = "its {} is a {}, a kind of tensor that only its own class can read"
 
 #: Beyond this size float32 numbers are 64 and more apart, so that a score beside it is rounded away.
 COARSE = 1e9

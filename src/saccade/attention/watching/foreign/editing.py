@@ -30,7 +30,7 @@ NO_CACHE_LENGTH = (
     "the model was given a {} object that does not tell how many positions it holds, so the positions of this call are "
     "not known; run the model once over the whole text"
 )
-SEVERAL = "its module calls it several times in one forward pass, with rows whose positions are not known"
+SEVERAL = "its module calls it several times in one forward pass, and the positions of its rows are not known"
 DROPPED = "its cache dropped old keys, so its columns are not the positions of the text"
 NOTHING_LEFT = "torch's multi-head attention gives NaN for a query that may attend to nothing, as after this edit"
 

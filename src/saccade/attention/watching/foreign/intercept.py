@@ -393,8 +393,11 @@ def _check_edited(run: RunningModule) -> None:
         names = [edit.modules.get(id(module)) for edit in active_edits() for module in run.attended]
         inner = next((name for name in names if name is not None), None)
         if inner is not None:
-            raise cannot(target.name, f"it calls no attention itself; {inner}, which runs inside it, does")
-        raise cannot(target.name, "it ran, but called none of torch's attention functions, which an edit works through")
+            raise cannot(target.name, f"it does not call attention itself, but {inner}, which runs inside it, does")
+        raise cannot(
+            target.name,
+            "it ran, but did not call any of torch's attention functions, and an edit can change only those",
+        )
 
 
 def _argument(name: str, place: int, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:

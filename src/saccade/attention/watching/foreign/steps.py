@@ -35,15 +35,16 @@ __all__ = ["Gap", "Relation", "Shown", "Steps", "step_between"]
 SHARE_EVERY = 32
 
 REORDERED = (
-    "the sequences of its batch changed places between the steps, as in beam search, so that its rows would mix them; "
+    "the sequences of its batch changed places between the steps, as in beam search, so its rows would mix several "
+    "sequences; "
     "watch one forward pass over the finished output instead"
 )
 SHIFTED = (
-    "its cache dropped old keys between the steps, so that a column would not be the same token in all rows; "
+    "its cache dropped old keys between the steps, so a column would stand for different tokens in different rows; "
     "watch one forward pass over the finished output instead"
 )
 INTERLEAVED = (
-    "forward passes over two texts took turns, as in classifier-free guidance, so that its rows would mix them; "
+    "forward passes over two texts alternated, as in classifier-free guidance, so its rows would mix the two texts; "
     "watch one forward pass over the finished output instead"
 )
 

@@ -51,8 +51,8 @@ def _same_tokens(bundle: Bundle, texts: Sequence[str]) -> str:
     for text, one, other in zip(texts, ours, theirs, strict=True):
         if one[0].tokens != other[0].tokens:
             raise ExportError(
-                f"CTranslate2 writes {target.decode(other[0].tokens)!r} for {text[:60]!r}, and Saccade "
-                f"{target.decode(one[0].tokens)!r}; nothing was written."
+                f"CTranslate2 writes {target.decode(other[0].tokens)!r} for {text[:60]!r}, but Saccade writes "
+                f"{target.decode(one[0].tokens)!r}; the model was not exported."
             )
     count = sum(len(one[0].tokens) for one in ours)
     said = counted_inputs(bundle, texts)

@@ -121,6 +121,6 @@ def said_same(library: str, inputs: str, difference: float, what: str = "logits"
     """Return a sentence about equal answers to some ``inputs``; raise an error if they are not equal."""
     if not difference <= TOLERANCE:  # also if it is NaN
         raise ExportError(
-            f"{library} gives different {what} from Saccade (up to {difference:.2g} apart); nothing was written."
+            f"{library} gives different {what} from Saccade (up to {difference:.2g} apart); the model was not exported."
         )
     return f"{library} gives the same {what} as Saccade for {inputs} (largest difference {difference:.1e})."
