@@ -15,7 +15,7 @@ unchanged. The tree:
     ├── FileError           a file cannot be parsed; the message names the field or line
     ├── DamagedError        a saved file is missing, cut short or changed
     ├── DivergedError       a loss or gradient is not finite; no weights were updated
-    ├── ExportError         another library gives other answers than Saccade with the same weights
+    ├── ExportError         another library gives different answers with the same weights
     ├── MissingExtraError   an optional package is missing; the message says how to install it
     ├── StorageError        a folder cannot be reached or written
     └── WorkerError         a worker process ended before its work was done

@@ -116,7 +116,7 @@ def weigh(
 
 
 def _choose(kernel: Kernel, call: Call) -> Literal["equation", "fused"]:
-    """Choose the kernel. Nothing else in the package does."""
+    """Choose the kernel; this is the only place in the package that does so."""
     if kernel not in get_args(Kernel):
         raise UnknownNameError("kernel", kernel, get_args(Kernel))
     if kernel == "equation":
@@ -163,7 +163,8 @@ def _equation(call: Call, value: Tensor, dropout: float, owner: nn.Module | None
 
 
 def _exported(call: Call, value: Tensor) -> Tensor:
-    """Compute the equation at once, with sizes that may be symbols: a graph that is exported takes any lengths."""
+    """Compute the equation in one piece, with sizes that may be symbolic, so that an exported graph accepts any
+    length."""
     _, heads, num_rows, num_columns = call.shape
     at = call.indices_of(call.first_row, num_rows, 0, num_columns)
     key = call.key

@@ -45,7 +45,7 @@ class Bias:
         """Raise an error if the rule was made for another number of heads."""
 
     def frozen(self) -> Bias:
-        """Return a copy that later training does not change; the rule itself, if it has nothing that is trained."""
+        """Return a copy that later training does not change, or the rule itself if nothing in it is trained."""
         return self
 
     def as_score_mod(self) -> Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]:

@@ -226,8 +226,9 @@ class ALiBi(Bias):
 class RelativePositions(nn.Module):
     """A learned number for each head and each distance between query and key, added to the score (T5, Raffel 2020).
 
-    Near distances have a number of their own; farther ones share it in ranges that grow, up to ``max_distance``. With
-    ``causal``, all numbers are for keys before the query; otherwise half of them are for keys after it.
+    Each short distance has its own number; longer distances are grouped into ranges that get wider up to
+    ``max_distance``, with one number each. With ``causal``, all numbers are for keys before the query; otherwise half
+    of them are for keys after it.
     """
 
     def __init__(self, num_heads: int, buckets: int = 32, max_distance: int = 128, causal: bool = False) -> None:

@@ -1,7 +1,7 @@
 """Long texts with a question at the end, to measure what a network forgets (lecture 002's 20-page transcript).
 
-- ``recall``: who likes which colour is said first, then other things are said, then one of them is asked for. The
-  number of words in between is the distance.
+- ``recall``: a text first says who likes which colour, then other things, and finally asks for one of the colours. The
+  number of words between a statement and its question is the distance.
 - ``counting``: how often a word occurs in a text of a given length.
 
 Which split a text belongs to depends on a hash of it, so no text is in two of them.

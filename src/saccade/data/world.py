@@ -94,7 +94,8 @@ def _leader_and_follower(draw: np.random.Generator) -> tuple[np.ndarray, np.ndar
 
 
 def _crossing(draw: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return two paths that cross at a right angle after the present; who would arrive later waits for the other."""
+    """Return two paths that cross at a right angle after the present; the agent that would arrive later waits for the
+    other."""
     speed, angle = draw.uniform(0.3, 0.6), draw.uniform(0, 2 * math.pi)
     meeting, behind = PAST + draw.uniform(2, 4), draw.uniform(0.5, 1.5)
     ahead = np.array([math.cos(angle), math.sin(angle)])

@@ -73,7 +73,8 @@ class Results:
 
     @property
     def verdict(self) -> Verdict:
-        """The claim holds if the whole interval is on its side of the bound, and is refuted if none of it is."""
+        """The claim holds if the whole interval is on the claimed side of the bound, and is refuted if none of it
+        is."""
         found, bound = self.decisive, self.experiment.bound
         if self.experiment.direction == "at most":
             found, bound = Interval(-found.mean, -found.high, -found.low), -bound

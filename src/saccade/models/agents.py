@@ -74,7 +74,7 @@ class Futures(NamedTuple):
 
 
 def scene_mask(num_agents: int, counts: Int[Tensor, " B"], *, causal: bool = False, alone: bool = False) -> Mask:
-    """Tokens see the agents that are there, no later moment if ``causal``, and only their own agent if ``alone``."""
+    """Let tokens see only agents that are present, no later moment if ``causal``, only their own agent if ``alone``."""
 
     def allowed(batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> Tensor:
         seen = column % num_agents < counts.to(column.device)[batch]
@@ -143,7 +143,7 @@ class PathNetwork(nn.Module, ABC):
     """A conditional variational autoencoder of paths: one latent vector for each agent.
 
     The prior is predicted from the past, and the posterior, in training, also from the future. A network predicts how a
-    path differs from walking on at the last observed velocity, which is what a network without weights predicts.
+    path differs from walking on at the last observed velocity.
     """
 
     config: PathConfig

@@ -1,4 +1,4 @@
-"""Models of other libraries, one family per file: how its fields and tensors map to ours, and back."""
+"""Models of other libraries, one family per file: how fields and tensors map to Saccade's, and back."""
 
 from saccade.pretrained.folder import (
     FAMILIES,

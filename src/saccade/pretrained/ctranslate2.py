@@ -118,7 +118,7 @@ def _numbers(tensor: Tensor) -> np.ndarray[Any, Any]:
 
 
 def _set_linear(spec: Any, *layers: Any) -> None:
-    """Join several of our layers into one of theirs."""
+    """Join several layers of Saccade into one layer of CTranslate2."""
     spec.weight = np.concatenate([_numbers(layer.weight) for layer in layers])
     if layers[0].bias is not None:
         spec.bias = np.concatenate([_numbers(layer.bias) for layer in layers])

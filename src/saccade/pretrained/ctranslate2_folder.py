@@ -67,7 +67,7 @@ def _vocabulary(folder: Path, side: str) -> Path | None:
 
 
 def read_ctranslate2(folder: Path) -> Pretrained:
-    """Open such a folder. Its positions, which are computed, become a table."""
+    """Open a folder of CTranslate2. Its positions, which CTranslate2 computes, become a table."""
     model = _read(folder / MODEL)
     about = read_table(folder / "config.json", dict) if (folder / "config.json").exists() else {}
     fields = _DEFAULTS | {name: value for name, value in about.items() if value is not None}
@@ -153,7 +153,8 @@ def _read(path: Path) -> _Model:
 
 
 class _Settings:
-    """The variables of a model: the settings of its network, and its weights. Each must be read by someone."""
+    """The variables of a model: the settings of its network, and its weights. A variable that is never read is an
+    error."""
 
     def __init__(self, path: Path, model: _Model) -> None:
         if model.specification not in (*_HEADS, "TransformerSpec"):
@@ -263,7 +264,7 @@ class _Settings:
             found[f"{ours}.{end}"] = self.weights(theirs, other)
 
     def _linear(self, found: dict[str, Tensor], ours: tuple[str, ...], theirs: str) -> None:
-        """One layer of theirs, or several of ours one after another: queries, then keys and values."""
+        """Return one layer of CTranslate2 as one or several of Saccade's: queries, then keys and values."""
         for end in ("weight", "bias"):
             if f"{theirs}/{end}" in self.model.variables:
                 joined = self.weights(theirs, end)

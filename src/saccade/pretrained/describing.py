@@ -1,4 +1,4 @@
-"""Find a family that can express a network of ours, so that its home library can open it."""
+"""Find a family that can express a Saccade network, so that another library can open it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ def as_pretrained(
 
 
 def _architecture(family: Family, use: Use, config: TransformerConfig) -> str | None:
-    """The class for this use; of two, the one that averages the outputs of two tokens, if the network does."""
+    """Return the class for this use; if there are two, the one that averages the outputs of two tokens if the network
+    does."""
     names = [name for name, of in family.architectures.items() if of == use]
     is_averaged = getattr(config, "distillation", "none") == "output"
     return next((name for name in names if name.endswith("WithTeacher") == is_averaged), names[0] if names else None)

@@ -1,4 +1,4 @@
-"""What a family of models is: how its fields become our configuration, and which of its tensors are which of ours."""
+"""What a family of models is: how its fields map to Saccade's configuration, and its tensors to Saccade's tensors."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class NamedRow(NamedTuple):
         return [part.contiguous() for part in torch.split(joined, [shape[0] for shape in shapes])]
 
     def to_theirs(self, ours: Sequence[Tensor]) -> list[Tensor]:
-        """Their tensors from ours; they are of equal sizes where there are several."""
+        """Return the other library's tensors, made from Saccade's; if there are several, they have equal sizes."""
         joined = torch.cat(list(ours))
         if self.row.by_head:
             joined = joined.view(3, self.heads, -1, *joined.shape[1:]).transpose(0, 1).flatten(0, 2)
@@ -64,7 +64,7 @@ class NamedRow(NamedTuple):
         return [part.reshape((1,) * self.row.leading + part.shape).contiguous() for part in turned]
 
     def their_shapes(self, ours: Sequence[torch.Size]) -> list[tuple[int, ...]]:
-        """The shapes that their tensors must have."""
+        """Return the shapes that the other library's tensors must have."""
         meta = [torch.empty(shape, device="meta") for shape in ours]
         return [tuple(one.shape) for one in self.to_theirs(meta)]
 
@@ -115,7 +115,7 @@ class Family:
 
 
 def read_labels(fields: Mapping[str, Any]) -> list[str]:
-    """The labels that a config.json names; two without names, if it does not.
+    """Return the labels that a config.json names, or two numbered labels if it names none.
 
     If several have the same name, as the bird and the machine "crane" of ImageNet do, each gets its id in brackets.
     """
@@ -151,7 +151,7 @@ class Pretrained:
 
     @property
     def trained_length(self) -> int | None:
-        """The longest texts that it was trained on, where its positions have no limit."""
+        """The length of the longest training texts, if the positions themselves have no limit."""
         length = self.fields.get("max_position_embeddings")
         return length if type(length) is int and length > 0 else None
 

@@ -69,7 +69,7 @@ def is_pretrained(path: Path) -> bool:
 
 
 def read_pretrained(path: Path) -> Pretrained:
-    """Open such a folder. Everything is checked by names and shapes before any weight is read."""
+    """Open the folder of another library. All names and shapes are checked before any weight is read."""
     if is_ctranslate2(path):
         return read_ctranslate2(path)
     checkpoint = find_llama2c(path)

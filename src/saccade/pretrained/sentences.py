@@ -14,7 +14,8 @@ _POOLING = {"mean_tokens": "mean", "max_tokens": "max", "cls_token": "first"}
 
 
 def sentence_fields(folder: Path) -> dict[str, Any]:
-    """Our fields for it. A folder without modules.json does not say how to pool; most models use the mean."""
+    """Return Saccade's fields for it. A folder without modules.json does not say how to pool; most models use the
+    mean."""
     if not (folder / "modules.json").exists():
         return {}
     found: dict[str, Any] = {}

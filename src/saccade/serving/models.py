@@ -75,7 +75,7 @@ class Served:
 
     @property
     def reads(self) -> bool:
-        """Whether it can read a text for a map, without answering."""
+        """Whether the model can read a text for a map, without answering it."""
         return self.predictor.reads and self._has_attention
 
     @cached_property
@@ -280,7 +280,7 @@ def name_of_folder(folder: Path) -> str:
 
 
 def version_of(folder: Path) -> Version:
-    """What distinguishes the current files of a model folder, or of the model folder of a run, from others."""
+    """Return a value that changes when the files of a model folder, or of a run's model folder, are replaced."""
     for path in (folder / "model", folder):
         try:
             files = [(one.name, one.stat(follow_symlinks=False)) for one in os.scandir(path) if one.is_file()]

@@ -118,7 +118,8 @@ class CheckpointStore:
 
 
 def _joined(parts: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """The whole tensors, from the files of several processes. Those that are not divided are only in the first."""
+    """The whole tensors, from the files of several processes. Tensors that are not divided are only in the first
+    file."""
     first, *others = parts
     return {
         name: torch.cat([tensor, *(part[name] for part in others)]) if others and name in others[0] else tensor

@@ -99,7 +99,7 @@ class Processes:
         return ((batch, 1) for batch in batches)
 
     def ready(self) -> None:
-        """Note that this process has a loss, and next exchanges gradients with the others."""
+        """Note that this process has computed its loss, and will now exchange gradients with the others."""
 
     def total(self, value: float) -> float:
         """Return the sum of this value over all processes."""
@@ -134,7 +134,7 @@ class Processes:
         """Write the part of a checkpoint that only this process has. The first process calls ``files`` instead."""
 
     def show_life(self) -> None:
-        """Tell processes that wait for this one that it is at work."""
+        """Tell processes that wait for this one that it is still working."""
 
     def may_speak(self) -> bool:
         """Return whether this process should report a failure that all processes share."""
@@ -416,12 +416,12 @@ def tensor_files(count: int) -> list[str]:
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """The whole of a tensor of which each process has a part; all processes must ask for it."""
+    """Return the whole of a tensor that is divided among the processes; all of them must call this."""
     return cast("DTensor", tensor).full_tensor() if _is_part(tensor) else tensor
 
 
 def part_like(tensor: Tensor, like: Tensor) -> Tensor:
-    """The part of a whole tensor that this process needs where it has ``like``."""
+    """Return this process's part of a whole tensor, divided in the same way as ``like``."""
     if not _is_part(like):
         return tensor
     from torch.distributed.tensor import distribute_tensor
@@ -431,7 +431,7 @@ def part_like(tensor: Tensor, like: Tensor) -> Tensor:
 
 
 def _is_part(tensor: Tensor) -> bool:
-    """Whether this is one process's part of a tensor; importing its class, to ask for that, would take long."""
+    """Whether this is one process's part of a tensor; the class itself is not imported, because that takes long."""
     return hasattr(tensor, "to_local")
 
 

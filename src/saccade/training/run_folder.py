@@ -100,7 +100,7 @@ class RunFolder:
         self._is_new = True
 
     def _check_init(self) -> None:
-        """A run that continues must have the same --init as before, or again none."""
+        """Raise an error if a run continues with a different --init than it began with."""
         if not (self.folder / "task").exists():
             return
         about = read_json(open_folder(self.folder / "task"), "task.json")

@@ -134,7 +134,7 @@ class Trainer:
 
     @property
     def _is_over(self) -> bool:
-        """Whether the updates, the patience or the time is used up."""
+        """Whether training is over: all updates done, no patience left, or no time left."""
         out_of_patience = 0 < self.settings.patience <= self.progress.worse
         return self.progress.step >= self.last_step or out_of_patience or self.is_late
 
@@ -269,7 +269,7 @@ class Trainer:
                 ours[name].copy_(found)
 
     def settle(self) -> None:
-        """At the end, put the last weights into the model, or their moving average if that is wanted."""
+        """At the end, put the last weights into the model, or their moving average if the recipe asks for it."""
         if self.ema is not None:
             self._swap(self.ema)
         self._collect()

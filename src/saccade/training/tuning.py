@@ -194,7 +194,7 @@ def tune(recipe: Recipe, folder: Path, minutes: float, device: str, say: Say) ->
 
 
 def _value(trial: FrozenTrial) -> float:
-    """The value of a trial: its best so far, since one that the end of the time cut short may be the best of all."""
+    """Return the best score of a trial so far, because even a trial that ran out of time may be the best."""
     return max(trial.intermediate_values.values()) if trial.value is None else trial.value
 
 

@@ -196,8 +196,8 @@ def test_words_that_a_model_does_not_know_are_told(open_studio: OpenStudio) -> N
 def test_a_word_is_swapped(open_studio: OpenStudio, running: Running) -> None:
     page = open_studio(ADDRESS)
     page.get_by_text("swap a word", exact=True).click()
-    page.get_by_label("The word that is swapped").select_option("cat")
-    page.get_by_label("The word in its place").fill("dog")
+    page.get_by_label("Word to replace").select_option("cat")
+    page.get_by_label("Replacement word").fill("dog")
     page.get_by_role("button", name="Swap", exact=True).click()
     swapped = SENTENCE.replace("cat", "dog")
     (expected,) = post(running.client, "/api/models/tiny/predict", inputs=[swapped], options=OPTIONS)["answers"]
@@ -244,8 +244,8 @@ def test_the_difference_of_two_texts(open_studio: OpenStudio, running: Running, 
 def test_a_word_that_stands_twice_is_swapped_by_itself(open_studio: OpenStudio, running: Running) -> None:
     page = open_studio("/ask?m=tiny&t=the+cat+sees+the+cat.")
     page.get_by_text("swap a word", exact=True).click()
-    page.get_by_label("The word that is swapped").select_option(label="cat (2 of 2)")
-    page.get_by_label("The word in its place").fill("dog")
+    page.get_by_label("Word to replace").select_option(label="cat (2 of 2)")
+    page.get_by_label("Replacement word").fill("dog")
     page.get_by_role("button", name="Swap", exact=True).click()
     (expected,) = post(running.client, "/api/models/tiny/predict", inputs=["the cat sees the dog."], options=OPTIONS)[
         "answers"
@@ -254,7 +254,7 @@ def test_a_word_that_stands_twice_is_swapped_by_itself(open_studio: OpenStudio, 
     expect(page.locator(".was:visible")).to_be_visible()
     page.reload()
     page.get_by_text("swap a word", exact=True).click()
-    assert page.get_by_label("The word in its place").input_value() == "dog"
+    assert page.get_by_label("Replacement word").input_value() == "dog"
 
 
 def test_the_link_that_can_be_cut_is_the_one_that_is_read_out(open_studio: OpenStudio) -> None:
@@ -307,7 +307,7 @@ def test_the_candidates_of_a_step(open_studio: OpenStudio, running: Running, loo
     shown = [percent(one["probability"]) for one in found[place]["candidates"]]
     expect(page.locator(".next-words:visible .mono")).to_have_text(shown)
     expect(page.locator(".next-words li[data-written] bdi")).to_have_text(words[1])
-    page.get_by_role("button", name="One word on").click()
+    page.get_by_role("button", name="One word forward").click()
     expect(page.locator(".next-words li[data-written] bdi")).to_have_text(words[2])
 
 

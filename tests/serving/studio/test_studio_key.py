@@ -73,7 +73,7 @@ def test_the_key_is_asked_for_once_and_sent_with_everything(open_studio: OpenStu
 def test_a_wrong_key_is_said_to_be_wrong(open_studio: OpenStudio, locked: Running) -> None:
     page, form = opened(open_studio, locked, ASK)
     give(form, "guess")
-    expect(form.get_by_role("alert")).to_have_text("The key that was given is not this server's key.")
+    expect(form.get_by_role("alert")).to_have_text("That is not this server's key.")
     expect(form.get_by_label("API key")).to_have_value("")
     give(form, KEY)
     page.wait_for_selector(".answer")

@@ -115,7 +115,7 @@ def test_a_computed_number_is_changed_and_put_back(open_studio: OpenStudio) -> N
     page.wait_for_selector("[data-step=weights] [data-changed]")
     weighted = ChangedNumber(step="weighted", place=(2, 1, 0), value=-7)
     assert_same(page, explained({"changed": (score, weight, weighted)}))
-    page.get_by_role("button", name="Put back row input 1, column input 3 of Weights").click()
+    page.get_by_role("button", name="Restore row input 1, column input 3 of Weights").click()
     expect(note).to_have_text("")
     assert_same(page, explained({"changed": (score, weighted)}))
     assert parts_of(page)["e"] == "scores:0:1:3.25,weighted:2:1:0:-7"

@@ -138,7 +138,8 @@ def _empty(model: nn.Module) -> tuple[_Names, Edit]:
 
 
 def _find(names: _Names, made: Edit, given: str) -> tuple[nn.Module, Target, int | None, int | None]:
-    """The module of ``decoder.2.cross#2:3``, its target, the head and which use; the last two None if not given."""
+    """Return the module that a name such as ``decoder.2.cross#2:3`` refers to, its target, the head and the use, if
+    given."""
     if not names.ours and not names.foreign:
         raise OptionError("This model has no attention, so there is nothing to edit in it.")
     path, colon, number = str(given).partition(":")

@@ -308,7 +308,7 @@ class Trace:
         return True
 
     def share_keys(self, every: int) -> None:
-        """Keep one copy of the keys and values, if the keys of each call are the first ones of the last call's."""
+        """Keep one copy of the keys and values, if the last call's keys start with the keys of every earlier call."""
         if len(self._segments) - self._num_shared > every:
             last = self._segments[-1].call
             for segment in self._segments[:-1]:

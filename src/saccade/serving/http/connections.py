@@ -44,7 +44,8 @@ def most_connections(wanted: int) -> tuple[int, int]:
 
 
 class Connection(H11Protocol):
-    """Uvicorn's, with additional limits: time to send a head, time to read an answer, number of connections."""
+    """Uvicorn's connection, with additional limits: time to send a head, time to read an answer, number of
+    connections."""
 
     seconds = 60.0
     most = 1024

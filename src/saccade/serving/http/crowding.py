@@ -34,7 +34,7 @@ def first_to_close(idle: Iterable[One]) -> One | None:
 
 @functools.lru_cache(4096)
 def network_of(address: str) -> str:
-    """What limits per address count: for IPv6 the network (/64), because a client usually has all addresses of one."""
+    """Return what limits per address apply to: for IPv6 the network (/64), since one client usually has all of it."""
     try:
         found = ipaddress.IPv6Address(address)
     except ValueError:

@@ -41,7 +41,7 @@ class Refused(Exception):
 
 
 def status_of(error: Exception) -> int:
-    """The HTTP status for an error: our own kinds have theirs, anything else is a bug, 500."""
+    """Return the HTTP status for an error; anything but Saccade's own errors is a bug and gets 500."""
     if isinstance(error, Refused):
         return error.status
     if isinstance(error, TooLargeError):

@@ -40,7 +40,7 @@ LESSONS = {
 
 
 def describe_lessons(models: Models) -> dict[str, Any]:
-    """What can be trained, by the name that the model is served by."""
+    """Describe the models that can be trained, by the names under which they are served."""
     return {
         name: {"about": one.about, "minutes": one.minutes, "ready": name in models} for name, one in LESSONS.items()
     }

@@ -1,4 +1,4 @@
-"""The other workers of the same server, for what only one of them has: its looks and its metrics.
+"""The other workers of the same server, for what only one of them knows: its looks and its metrics.
 
 The id of a look starts with the number of its worker; another worker that gets a request for it passes it on.
 """

@@ -41,7 +41,7 @@ def chosen_engine(engine: str, precision: str) -> Engine:
 
 
 def marks_of(tokenizer: Tokenizer) -> SpecialEntries:
-    """The special entries of a vocabulary; the first stands in for a missing one that no text uses."""
+    """Return the special entries of a vocabulary; a missing one that no text uses is replaced by the first entry."""
     special, entries = tokenizer.special, tokenizer.entries()
     ids = (special.unknown, special.start, special.end)
     return SpecialEntries(*(entries[0 if id is None else id] for id in ids))

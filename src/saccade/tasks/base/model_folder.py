@@ -219,7 +219,7 @@ def bundle_identity(path: Path) -> str:
 
 
 def _older_positions(model: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Linear positions of earlier versions had no direction: their number was added to every dimension alike."""
+    """Open linear positions of earlier versions, which had no direction: their number was added to every dimension."""
     names = (f"{name}.direction" for name, part in model.named_modules() if isinstance(part, LinearPositions))
     needed = unshared(model)
     return {

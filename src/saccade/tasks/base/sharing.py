@@ -30,7 +30,7 @@ FILES = 64
 
 
 class Sharer(Protocol):
-    """The processes of an evaluation, as one of them sees them."""
+    """The processes of an evaluation, as seen by one of them."""
 
     rank: int
     count: int
@@ -39,7 +39,7 @@ class Sharer(Protocol):
         """Return what each process gives, by rank."""
 
     def show_life(self) -> None:
-        """Tell processes that wait for this one that it is at work."""
+        """Tell processes that wait for this one that it is still working."""
 
 
 class _Sharing:

@@ -118,7 +118,7 @@ class ClassificationState(TokenizerState):
         return cls(dict.fromkeys(model.labels, 0), tokenizer, longest or sys.maxsize)
 
     def continued(self, settings: Mapping[str, Any], train: Sequence[LabelledText]) -> Self:
-        """With other labels than those that the model knows, its output layer is learned anew."""
+        """If the labels differ from those that the model knows, its output layer is trained from scratch."""
         again = self.prepare(settings, train, self.tokenizer)
         return self if set(again.counts) <= set(self.counts) else again
 

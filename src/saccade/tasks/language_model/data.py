@@ -137,7 +137,7 @@ class LanguageModelFiles(DataReader[Document]):
 
     @classmethod
     def write(cls, settings: TextData, examples: Sequence[Document], path: Path) -> list[str]:
-        """In the format of the training file: a text as it is, or documents as lines, paragraphs or rows."""
+        """Write in the format of the training file: a text unchanged, or documents as lines, paragraphs or rows."""
         texts = (one.text for one in examples)
         if settings.text is None:
             place = column(settings.column)

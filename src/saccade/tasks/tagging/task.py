@@ -84,7 +84,7 @@ class TaggingState(TaskState):
         return cls(model.labels, Words.train([], TaggingText(), tokenizer))
 
     def continued(self, settings: Mapping[str, Any], train: Sequence[TaggedSentence]) -> Self:
-        """With other labels than those that the model knows, its output layer is learned anew."""
+        """If the labels differ from those that the model knows, its output layer is trained from scratch."""
         labels = sorted({label for sentence in train for label in sentence.labels})
         return self if set(labels) <= set(self.labels) else replace(self, labels=labels)
 

@@ -1,1 +1,1 @@
-"""The attention of modules that are not ours, translated into calls of ours."""
+"""The attention of modules from other libraries, translated into Saccade's own calls."""

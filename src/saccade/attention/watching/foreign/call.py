@@ -1,4 +1,4 @@
-"""Translates a call of torch's ``scaled_dot_product_attention`` into a ``Call`` of ours."""
+"""Translates a call of torch's ``scaled_dot_product_attention`` into a ``Call``."""
 
 from __future__ import annotations
 
@@ -87,10 +87,10 @@ def call_of_sdpa(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Call | str:
-    """Translate a call of ``scaled_dot_product_attention`` into one of ours, or return why it cannot be shown.
+    """Translate a call of ``scaled_dot_product_attention``, or return the reason why it cannot be shown.
 
-    Its causal flag counts rows and columns from the first query and key of the call ("top-left"), as ours does with
-    ``first_row`` 0. Its mask is boolean (True = may attend), or added to the scores: a bias.
+    Its causal flag counts rows and columns from the first query and key of the call ("top-left"), as Saccade's does
+    with ``first_row`` 0. Its mask is boolean (True = may attend), or added to the scores: a bias.
     """
     if query.is_nested or has_no_numbers(query):
         return NO_NUMBERS
@@ -130,7 +130,7 @@ def call_of_sdpa(
 
 
 def autocast(tensor: Tensor, device: str) -> Tensor:
-    """A tensor in the type that autocast gives it."""
+    """Return the tensor converted to the type that autocast would give it."""
     is_changed = tensor.is_floating_point() and tensor.dtype != torch.float64
     return tensor.to(torch.get_autocast_dtype(device)) if is_changed else tensor
 
@@ -151,7 +151,7 @@ def _four_dimensional(tensor: Tensor, ndim: int) -> Tensor:
 
 
 def unrepeated(mask: Float[Tensor, "#B #H #Q #K"] | Bool[Tensor, "#B #H #Q #K"]) -> Tensor:
-    """A mask without the repetition of ``expand``, so that a copy of it is no larger than what was expanded."""
+    """Return a mask without the repetition of ``expand``, so that a copy takes no more memory than the original."""
     for dimension, (size, stride) in enumerate(zip(mask.shape, mask.stride(), strict=True)):
         if size > 1 and stride == 0:
             mask = mask.narrow(dimension, 0, 1)

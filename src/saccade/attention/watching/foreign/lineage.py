@@ -128,7 +128,7 @@ class Lineage:
     def placed(self, number: int, marks: Marks | None, query: Known | None) -> Marks:
         """Return what comes before an attention with these marks and rows of its queries.
 
-        If the tokens changed places since an earlier attention, that is a number of its own.
+        If the tokens changed places since an earlier attention, this change gets its own number.
         """
         before = frozenset((LOST,)) if marks is None else self.before(marks)
         earlier = [self._rows_of[other] for other in before if other in self._rows_of]

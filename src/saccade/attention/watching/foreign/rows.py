@@ -28,7 +28,7 @@ __all__ = ["MIXED", "Mixed", "Rows"]
 
 @contextmanager
 def _unseen() -> Iterator[None]:
-    """Compute rows: nobody watches it, and the result can be used in any mode."""
+    """Compute rows without being watched; the result can be used with and without gradients."""
     with torch._C.DisableTorchFunction():
         if not torch.is_inference_mode_enabled():
             yield
@@ -119,7 +119,7 @@ class Rows:
         self.set(tensor, numbers.view(*size, *(1,) * (tensor.ndim - 2)).expand(tensor.shape))
 
     def has_size(self, tensor: Tensor) -> bool:
-        """Return whether there are numbers for as many sequences and positions."""
+        """Return whether tokens are numbered for this many sequences and positions."""
         return tuple(tensor.shape[:2]) in self._sizes
 
     def of(self, tensor: object) -> Known | None:
@@ -156,7 +156,7 @@ class Rows:
 
     @_unseen()
     def agree(self, one: Known | None, other: Known | None) -> bool:
-        """Return whether two have the same tokens in the same order, as far as is known."""
+        """Return whether two tensors have the same tokens in the same order, as far as is known."""
         if one is None or other is None or one is other:
             return True
         if not isinstance(one, Tensor) or not isinstance(other, Tensor):

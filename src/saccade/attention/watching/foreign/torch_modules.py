@@ -290,7 +290,7 @@ def _call(
 
 
 def _wide(mask: Tensor, num_keys: int) -> Tensor:
-    """A mask that lets the extra keys pass."""
+    """Return a mask that also allows the extra keys."""
     return mask if mask.shape[-1] == num_keys else F.pad(mask, (0, num_keys - mask.shape[-1]))
 
 

@@ -1,4 +1,4 @@
-"""Chinese in the built-in corpus: no endings, but classifiers, 的, 了, and whatever describes before what it describes.
+"""Chinese in the built-in corpus: no endings, but classifiers, 的, 了, and every description before what it describes.
 
 A relative clause stands before its noun, and places and times before the verb. Words are written without spaces.
 """

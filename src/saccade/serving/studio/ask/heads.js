@@ -166,9 +166,9 @@ export class HeadGrid {
         const button = this.groups.querySelector(`[data-key="${CSS.escape(`${attention.name}:${head}`)}"]`);
         button?.firstChild?.replaceWith(drawn);
       }
-      note = Math.max(...cell) > 1 ? `each dot the ${pool} of ${cell.join("×")} weights` : "each dot a weight";
+      note = Math.max(...cell) > 1 ? `each dot is the ${pool} of ${cell.join("×")} weights` : "each dot is one weight";
     }
-    const seen = look.left_out?.length ? look.left_out.join("; ") : "all its attentions are here";
+    const seen = look.left_out?.length ? look.left_out.join("; ") : "all attentions of the model are here";
     this.note.textContent = `Rows look at columns; ${note}. ${this.made ? `${this.made}; ${seen}.` : ""}`;
     this.groups.dataset.ready = "yes";
   }

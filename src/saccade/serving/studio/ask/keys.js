@@ -10,7 +10,7 @@ const NO_CELL = { row: null, col: null, pin: null };
 export function keysOf(page) {
   return {
     "← ↑ → ↓": { does: "move through the map, or through the words", run: () => undefined },
-    "Enter Esc": { does: "pin a row, let it go", run: () => undefined },
+    "Enter Esc": { does: "pin or release a row", run: () => undefined },
     "+ − 0": { does: "zoom in, zoom out, fit (in the map)", run: () => undefined },
     "[": { does: "previous head", run: () => turnHead(page, -1) },
     "]": { does: "next head", run: () => turnHead(page, 1) },

@@ -16,11 +16,11 @@ const WORD = /[\p{L}\p{N}'’-]+/gu;
 export class Swap {
   /** @param {(swap: string) => void} swapped */
   constructor(swapped) {
-    this.old = make("select", { "aria-label": "The word that is swapped" });
+    this.old = make("select", { "aria-label": "Word to replace" });
     this.fresh = make("input", {
       type: "text",
       size: 10,
-      "aria-label": "The word in its place",
+      "aria-label": "Replacement word",
       placeholder: "another word",
     });
     const button = make("button", { class: "small" }, "Swap");

@@ -63,7 +63,7 @@ export class Steps {
       oninput: () => this.go(Number(this.slider.value)),
     });
     this.back = this.turner("◀", "One word back", -1);
-    this.on = this.turner("▶", "One word on", 1);
+    this.on = this.turner("▶", "One word forward", 1);
     this.said = make("span", { class: "quiet mono" });
     const all = [this.back, this.slider, this.on, this.said];
     const group = { role: "group", "aria-label": "Step through the output", hidden: true };

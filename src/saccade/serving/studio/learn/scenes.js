@@ -49,8 +49,8 @@ export const SCENES = [
     name: "recurrent",
     title: "Before attention: one state that remembers",
     caption:
-      "A recurrent network keeps one state, a column of colours for each word that it reads. " +
-      "The bars show how much gradient comes back to each word: where none comes, nothing is learned.",
+      "A recurrent network keeps one state; each column of colours shows it after one more word. " +
+      "The bars show how much gradient reaches each word: from a word without gradient, nothing is learned.",
     open: recurrent,
   },
   {
@@ -74,7 +74,7 @@ export const SCENES = [
     name: "mask",
     title: "No looking ahead",
     caption:
-      "Whoever writes word by word cannot look at words that are not written yet: half of the matrix is masked. " +
+      "A model that writes word by word cannot look at later words, so half of the matrix is masked. " +
       "Each step gives every word in the vocabulary a probability; then one of these words is chosen and written.",
     open: masked,
   },

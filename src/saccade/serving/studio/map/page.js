@@ -24,7 +24,7 @@ import { Tiles } from "./tiles.js";
 
 const PAUSE = 200; // milliseconds: after the address has been written
 const LOST = "The text that this link refers to was pasted into another browser; paste it again here.";
-const ONE_ROW = "This model has no square of weights to map: it looks at the text once, with a single row.";
+const ONE_ROW = "This model has no square matrix of weights to map: it looks at the text once, with a single row.";
 const NO_PLACE = { x: null, y: null, z: null };
 
 /** @param {HTMLElement} place @param {Studio} studio @returns {PageView} */

@@ -121,7 +121,7 @@ export class NumberTable {
     input.toggleAttribute("data-wrong", !isNumber);
     const text = input.value.trim() ? `«${shortened(input.value)}»` : "An empty cell";
     const kept = number(this.values[row][column] ?? 0, this.decimals);
-    const said = `${text} is not a number; write one such as 2, −0.5 or 1e3, or ${kept} stays.`;
+    const said = `${text} is not a number; write one such as 2, −0.5 or 1e3, or ${kept} is kept.`;
     this.wrong.textContent = isNumber ? "" : said;
     if (isNumber) this.tell(row, column, value);
   }
@@ -196,12 +196,12 @@ export class NumberTable {
 
   /** @param {Step} step @param {number} row @param {number} column @param {HTMLElement} cell */
   backButton(step, row, column, cell) {
-    const label = `Put back row ${step.row_labels[row]}, column ${step.column_labels[column]} of ${step.title}`;
+    const label = `Restore row ${step.row_labels[row]}, column ${step.column_labels[column]} of ${step.title}`;
     const back = () => {
       cell.focus(); // the button goes
       this.listener.returned(this.name, this.place(row, column));
     };
-    const attributes = { type: "button", class: "back", "aria-label": label, title: "Put back", onclick: back };
+    const attributes = { type: "button", class: "back", "aria-label": label, title: "Restore", onclick: back };
     return make("button", attributes, "↺");
   }
 

@@ -1,4 +1,4 @@
-"""Write a model for another library, after that library has given the same answers as ours to real inputs."""
+"""Write a model for another library, after that library has given the same answers as Saccade to real inputs."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def _preparation(bundle: Bundle) -> Preparation:
 
 
 def _difference(bundle: Bundle, theirs: Any, inputs: Sequence[str]) -> float:
-    """How far the logits of the other library are from ours."""
+    """Return how much the logits of the other library differ from Saccade's."""
     model = bundle.model
     if isinstance(model, VisionTransformer):
         images = image_batch(bundle, inputs)

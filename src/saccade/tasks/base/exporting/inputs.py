@@ -1,4 +1,4 @@
-"""The real inputs on which a foreign library and ours are compared, as their networks read them."""
+"""The real inputs on which another library is compared with Saccade, as the networks read them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def given_inputs(bundle: Bundle, inputs: Sequence[str]) -> list[str]:
 
 
 def target_of(bundle: Bundle) -> Tokenizer:
-    """Return the tokenizer of what the model writes, or its only one."""
+    """Return the tokenizer of the model's output, or its only tokenizer."""
     words = bundle.task.state.vocabularies()
     found = words.get("target") or words.get("tokenizer") or words.get("pieces")
     if not isinstance(found, Tokenizer):

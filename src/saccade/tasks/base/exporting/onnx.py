@@ -82,7 +82,7 @@ def _write(graph: Graph, path: Path) -> None:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Without the remarks of the exporter on packages that it does not find and names that it changes."""
+    """Silence the exporter's remarks about missing packages and changed names."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir", "torch.export")]
     levels = [one.level for one in loggers]
     try:
@@ -107,7 +107,7 @@ def _run(session: Any, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _difference(bundle: Bundle, run: Mapping[str, Any], inputs: Sequence[str]) -> float:
-    """How far the answers of ONNX Runtime are from ours."""
+    """Return how much the answers of ONNX Runtime differ from Saccade's."""
     model = bundle.model
     if isinstance(model, DecoderOnly):
         tokens, lengths = text_batch(bundle, inputs)
