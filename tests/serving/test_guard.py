@@ -224,7 +224,7 @@ def test_looks_are_bounded(running: Running) -> None:
     few.add(Look(kept.served, kept.given, kept.view))
     assert few[ids[1]].id == ids[1]
     for gone in (ids[0], ids[2]):
-        with pytest.raises(Exception, match="no longer kept"):
+        with pytest.raises(Exception, match="no longer in memory"):
             few[gone]
     small = Looks(Limits(look_bytes=kept.nbytes))
     small.add(Look(kept.served, kept.given, kept.view))
@@ -240,7 +240,7 @@ def test_looks_that_grow_make_others_go(running: Running) -> None:
     assert len(looks) == 2
     looks.draw(second, lambda one: one.pyramid.whole(look["layer"], 0, 64, "max")).result()
     assert looks[second].id == second
-    with pytest.raises(Refused, match="no longer kept"):
+    with pytest.raises(Refused, match="no longer in memory"):
         looks[first]
 
 

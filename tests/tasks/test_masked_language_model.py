@@ -142,6 +142,7 @@ def test_an_answer_tells_what_it_rests_on(trained: tuple[MaskedLanguageModel, nn
     assert opened.token_scores("cats [MASK] fish", answer) == pytest.approx([answer.score], abs=1e-4)
     assert answer.view.names == ["encoder.0.self", "encoder.1.self"]
     assert answer.view.axes("encoder.1.self")[0].tokens == ["▁cats", "<mask>", "▁fish"]
+    assert opened.count_tokens("cats [MASK] fish") == 3
     assert answer.record()["masks"][0][0]["token"] == "▁eat"
     assert len(answer.record()["masks"][0]) == 2
     assert len(list(answer.terminal())) == 3

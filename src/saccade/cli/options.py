@@ -75,7 +75,7 @@ Columns = Annotated[
 OwnOptions = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", help="Set an option that only this model has, such as samples=5. Repeatable.", show_default=False
+        "--set", help="Set an option of this kind of model only, such as samples=5. Repeatable.", show_default=False
     ),
 ]
 #: The maximum number of unknown words, or of empty answers, that a note lists.

@@ -43,6 +43,6 @@ def subtract(view: View, other: View, name: str, head: Head, *, words: bool) -> 
 
 
 def matching(one: Sequence[str], other: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the positions at which two lists of tokens have the same token, in the order of both."""
+    """Return the positions of the tokens that two lists have in common, in the same order in both."""
     blocks = difflib.SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks()
     return [(block.a + step, block.b + step) for block in blocks for step in range(block.size)]

@@ -167,7 +167,7 @@ class Looks:
     def __getitem__(self, id: str) -> Look:
         with self._lock:
             if id not in self._kept:
-                raise Refused(404, "This look is no longer kept; ask for it again.")
+                raise Refused(404, "This look is no longer in memory; request it again.")
             self._kept.move_to_end(id)
             return self._kept[id]
 

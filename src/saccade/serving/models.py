@@ -106,6 +106,7 @@ class Served:
             "made": {key: predictor.describe()[key] for key in ("family", "sizes")} | {"engine": predictor.engine_name},
             "streams": predictor.streams,
             "reads": self.reads,
+            "kept_part": predictor.kept_part,
             "writes": type(predictor).likeliest is not Predictor.likeliest,
             "has_attention": self._has_attention,
             "options": described_options(predictor),

@@ -1,1 +1,2 @@
-"""Tasks: everything between a user's examples and a model's tensors, plus model folders and how they answer."""
+"""Tasks: everything between a user's examples and a model's tensors, plus model folders and the predictors that open
+them."""

@@ -6,6 +6,8 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
+from saccade.tasks.registry import TASKS
+
 STUDIO = Path(str(files("saccade.serving") / "studio"))
 LONGEST_LINE = 120  # characters, as in Python
 LONGEST_FILE = 250  # lines
@@ -40,3 +42,10 @@ def test_a_function_fits_a_screen() -> None:
                 lengths[f"{name}:{place + 1}"] = end - place + 1
     assert len(lengths) > 300
     assert {place: length for place, length in lengths.items() if length > LONGEST_FUNCTION} == {}
+
+
+def test_no_module_names_a_task() -> None:
+    """What a page shows of a task, the task says itself: a task that somebody adds is shown in the same way."""
+    quoted = re.compile(f"[\"'`]({'|'.join(map(re.escape, TASKS))})[\"'`]")
+    named = {name: [found[1] for line in lines for found in quoted.finditer(line)] for name, lines in modules().items()}
+    assert {name: found for name, found in named.items() if found} == {}

@@ -189,7 +189,7 @@ def test_a_wrong_number_is_told_and_the_old_one_put_back(open_studio: OpenStudio
     page = open_studio("/walk")
     cell = page.get_by_label("Inputs, row input 1, column 1")
     said = page.locator("[data-step=inputs] .wrong")
-    allowed = "is not a number; write one such as 2, −0.5 or 1e3, or 1 stays."
+    allowed = "is not a number; write one such as 2, −0.5 or 1e3, or 1 is kept."
     for typed, key in {"abc": "Tab", "1e400": "Enter", "": "Enter"}.items():
         cell.fill(typed)
         expect(cell).to_have_attribute("data-wrong", "")

@@ -46,6 +46,7 @@ class Predictor(ABC):
     takes_workers: ClassVar[bool] = False  # whether several processes can share the inputs
     streams: ClassVar[bool] = False  # whether an answer can be shown while it is generated
     reads: ClassVar[bool] = False  # whether ``view_input`` takes a text of any length
+    kept_part: ClassVar[str] = ""  # "first" or "last", if only this part of a text that is too long is read
     input_types: ClassVar[tuple[type, ...]] = (object,)  # the types of the inputs of ``predict``
     input_name: ClassVar[str] = "a JSON value"  # what such an input is called in a sentence
     at_once: ClassVar[int] = 250  # the number of inputs that are answered between two progress reports

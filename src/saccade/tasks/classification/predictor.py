@@ -36,6 +36,7 @@ class ClassificationPredictor(TextInputPredictor):
     """An opened model that assigns labels to texts."""
 
     reads = True
+    kept_part = "first"
     at_once = 500
     task: Classification
 

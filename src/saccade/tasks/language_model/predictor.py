@@ -50,6 +50,7 @@ class LanguageModelPredictor(TextInputPredictor, ContinuesText):
         "stop": 16,
     }
     reads = True
+    kept_part = "last"
     streams = True
     at_once = 1
     task: LanguageModel

@@ -75,6 +75,9 @@ class MaskedLanguageModelPredictor(TextInputPredictor):
         found = self.task.log_probabilities(self.model, ids)
         return [float(found[place, id]) for place, id in zip(places, answer.ids, strict=True)]
 
+    def count_tokens(self, given: str) -> int:
+        return len(self.task.state.tokenizer.encode_masked(given)[0])
+
     def view_of(self, given: str, answer: Answer) -> View:
         return self._view(self.prepare(given)[1])
 

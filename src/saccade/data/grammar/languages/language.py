@@ -1,4 +1,4 @@
-"""What the further languages of the built-in corpus have in common: a sentence is built from what it means.
+"""What the other languages of the built-in corpus have in common: they build a sentence from its meaning.
 
 A language says how it builds a noun phrase and a clause, and what stands between clauses. Every word that it writes
 knows the English words that it translates.

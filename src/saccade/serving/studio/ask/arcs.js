@@ -63,7 +63,8 @@ export class Arcs {
       this.listed = linked.slice(0, MOST_LINKED).sort((one, other) => one - other);
     }
     this.to.replaceChildren(...this.listed.map((other) => this.toItem(columns[other], other)));
-    const cut = isCut ? ` Of ${columns.length} words, the ${this.listed.length} with the largest weights are listed.` : "";
+    const most = `the ${this.listed.length} with the largest weights are listed.`;
+    const cut = isCut ? ` Of ${columns.length} words, ${most}` : "";
     const colours = heads.length > 1 ? ", a colour a head" : "";
     this.note.textContent = `Lines show links with a weight of at least ${SMALLEST_LINK}${colours}.${cut}`;
     if (hadFocus) /** @type {HTMLElement | null} */ (this.from.querySelector('[aria-pressed="true"]'))?.focus();

@@ -25,8 +25,11 @@ export function namedAs({ attention, head }) {
 
 /** What a row stands for, where that is not plain. @param {Look} look @param {Settled} settled */
 export function hintOf(look, settled) {
-  if (settled.head === "alignment") return "Each row is a word of the answer: what the model looked at just before writing it.";
-  return writes(look, settled) ? "Each row is the word that was read last; what it looks at helps to choose the next." : "";
+  if (settled.head === "alignment")
+    return "Each row is a word of the answer: what the model looked at just before writing it.";
+  return writes(look, settled)
+    ? "Each row is the word that was read last; what it looks at helps to choose the next."
+    : "";
 }
 
 /** What a difference without any ink means. @param {Settled} settled @param {AskState} state */

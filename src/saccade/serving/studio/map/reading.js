@@ -1,4 +1,4 @@
-// Reading a long text for a map: which models can, how it is asked for, and what is said of it.
+// Reading a long text for a map: which models can read it, how the server is asked, and what the page says about it.
 
 import { wholeNumber } from "../shared/address.js";
 import { Refused, events, inPath } from "../shared/api.js";
@@ -15,9 +15,7 @@ import { make, within } from "../shared/dom.js";
 
 const USUAL = 500; // words
 const MOST = 65_536;
-const FINAL = [200, 400, 413]; // refused, and would be again
-/** @type {Record<string, string>} what is left of a text that is too long */
-const WHICH = { "language-model": "the last ", classification: "the first " };
+const FINAL = [200, 400, 413]; // refused, and asking again would not help
 
 /**
  * @param {string} name the model @param {string} text @param {AbortSignal} signal
@@ -78,10 +76,8 @@ export function askInstead(studio, { name }) {
  */
 export function shownOf(model, shown, tokens) {
   const [some, all] = [shown.toLocaleString("en"), tokens.toLocaleString("en")];
-  const isCut = tokens > shown && model.task !== "masked-language-model"; // it counts the letters of a [MASK] too
-  return isCut
-    ? `This is ${WHICH[model.task] ?? ""}${some} of the text's ${all} tokens: the model reads no more at once.`
-    : "";
+  const part = model.kept_part ? `the ${model.kept_part} ` : "";
+  return tokens > shown ? `This is ${part}${some} of the text's ${all} tokens: the model reads no more at once.` : "";
 }
 
 /**

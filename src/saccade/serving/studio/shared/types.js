@@ -45,6 +45,7 @@
  * @property {ModelInput} input
  * @property {boolean} [writes]  whether it writes its answer token by token
  * @property {boolean} [reads]  whether it reads long texts without answering: what Map needs
+ * @property {string} [kept_part] "first" or "last", if it reads only this part of a text that is too long
  * @property {Record<string, any>} [defaults]
  * @property {{source: string, target: string}} [languages]
  * @property {string[]} words  the vocabularies whose words it has learned something of

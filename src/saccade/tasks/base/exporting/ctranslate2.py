@@ -1,4 +1,5 @@
-"""Export to CTranslate2: the same tokens by greedy search or, from a language model, the same logits."""
+"""Export to CTranslate2, after checking that it writes the same tokens (or, for a language model, gives the same
+logits)."""
 
 from __future__ import annotations
 
