@@ -35,12 +35,14 @@ from torch.utils.hooks import RemovableHandle
 from saccade.attention.equation import Call
 from saccade.attention.watching.foreign import torch_modules
 from saccade.attention.watching.foreign.call import SDPA, call_of_sdpa
+from saccade.attention.watching.foreign.direct import stored_forward, unwrap_forwards, wrap_forwards
 from saccade.attention.watching.foreign.editing import CallStep, cached_positions, cannot, run_edited
 from saccade.attention.watching.foreign.lineage import CONSTANT, KeySource, Lineage, Marks, source_of
 from saccade.attention.watching.foreign.projection import Followed, after_module, follow
 from saccade.attention.watching.foreign.rows import Known
 from saccade.attention.watching.interventions import active_edits, targets_of
 from saccade.attention.watching.trace import Place
+from saccade.errors import OptionError
 
 __all__ = ["Forwards", "RunningModule", "Seen", "add_hooks", "is_foreign", "remove_hooks"]
 
@@ -52,6 +54,10 @@ OWN_CALLER = "saccade.attention.attend"
 QK = ("query", "key")
 WRITTEN_OUT = "it is written out with a softmax, which does not show its queries and keys"
 OTHER_KERNEL = "it is computed by {}, which does not show its weights; use scaled_dot_product_attention to see it"
+STORED = (
+    "The forward method of a {} was stored before the model was watched or edited, and would now take another path, "
+    "with another output; call the module itself, or store its forward within the block."
+)
 #: Arguments of these types are no cache.
 SIMPLE = (Tensor, bool, int, float, str, type(None), torch.dtype, torch.device)
 
@@ -159,7 +165,25 @@ class Forwards(threading.local):
     # --- hooks ---
 
     def begin(self, module: nn.Module, arguments: tuple[Any, ...]) -> None:
-        """A forward pre-hook."""
+        """A forward pre-hook, which torch gives no named arguments: they are in the frame that calls it."""
+        self._begin(module, arguments, None if self.runs else sys._getframe(1).f_locals.get("kwargs"))
+
+    def direct(
+        self, module: nn.Module, forward: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]
+    ) -> Any:
+        """Run the forward of one of torch's modules; if no hook has reported it, report it as the hooks would."""
+        if self.runs and self.runs[-1].module is module:
+            return forward(module, *arguments, **named)
+        self._begin(module, arguments, named)
+        try:
+            output = forward(module, *arguments, **named)
+        except BaseException:
+            self.end(module, arguments, None)
+            raise
+        self.end(module, arguments, named, output)
+        return output
+
+    def _begin(self, module: nn.Module, arguments: tuple[Any, ...], named: object) -> None:
         is_watched, is_edited = self._audience.wants(module), False
         for edit in active_edits():
             if id(module) in edit.modules:
@@ -167,9 +191,11 @@ class Forwards(threading.local):
         is_fast = isinstance(module, torch_modules.FAST)
         if not is_fast and not is_watched and not is_edited:
             return
+        if is_fast and torch_place(self._mode) is not None:
+            self._check_direct(sys._getframe(1))
         run, runs = RunningModule(next(_numbers), module, _way_of(module) if is_fast else Way.CALLS), self.runs
         if not runs:
-            self._begin_outermost(run, arguments, sys._getframe(1).f_locals.get("kwargs"), is_watched)
+            self._begin_outermost(run, arguments, named, is_watched)
         self._last_number = run.number
         if is_fast or (runs and runs[-1].way is not Way.CALLS and is_foreign(module)):
             self._enter(run)
@@ -178,6 +204,12 @@ class Forwards(threading.local):
             marks = self.lineage.marks(inputs[0]) if inputs else None
             run.marks = marks if marks is not None or not runs else runs[-1].marks
         runs.append(run)
+
+    def _check_direct(self, caller: FrameType | None) -> None:
+        """Refuse a forward of torch's that was stored before it could be wrapped, if the mode cost it its fast path."""
+        module = stored_forward(caller, torch_modules.FAST, [run.module for run in self.runs])
+        if module is not None and torch_modules.may_be_fast(module):
+            raise OptionError(STORED.format(type(module).__name__))
 
     def _begin_outermost(self, run: RunningModule, arguments: tuple[Any, ...], named: object, is_watched: bool) -> None:
         """Decide whether lineages are needed: a step that is given the same cache as the last one continues it."""
@@ -257,6 +289,8 @@ class Forwards(threading.local):
                 self.lineage.attended(self.lineage.marks(query), output)
                 self.lineage.rows.attended(query, output)
             return output
+        if function is not SDPA:
+            self._check_direct(caller)
         module = self.runs[-1].module if self.runs else None
         targets = targets_of(module)
         if module is not None and targets:
@@ -485,6 +519,7 @@ def add_hooks(forwards: Forwards) -> None:
         if _num_users == 1:
             _handles.append(register_module_forward_pre_hook(forwards.begin))
             _handles.append(register_module_forward_hook(forwards.end, with_kwargs=True, always_call=True))
+            wrap_forwards(torch_modules.FAST, forwards.direct)
     forwards.start()
 
 
@@ -494,6 +529,7 @@ def remove_hooks(forwards: Forwards) -> None:
     with _lock:
         _num_users -= 1
         if _num_users == 0:
+            unwrap_forwards(torch_modules.FAST)
             while _handles:
                 handle = _handles.pop()
                 handle.remove()

@@ -27,6 +27,7 @@ from saccade.attention.watching.foreign.call import (
     has_no_numbers,
     softmax_of,
 )
+from saccade.attention.watching.foreign.direct import unwrapped
 
 __all__ = [
     "believes_causal",
@@ -63,8 +64,8 @@ def is_torchs_own(module: nn.Module) -> bool:
     if "parametrizations" in module._modules:  # reading a parameter computes it anew, perhaps with random numbers
         return False
     for name in METHODS[kind]:
-        method = getattr(kind, name)
-        is_replaced = name in vars(module) or getattr(type(module), name) is not method
+        method = unwrapped(getattr(kind, name))
+        is_replaced = name in vars(module) or unwrapped(getattr(type(module), name)) is not method
         if is_replaced or not isinstance(method, FunctionType) or method.__code__.co_filename != FILES[kind]:
             return False
     inner = getattr(module, "self_attn", None)
