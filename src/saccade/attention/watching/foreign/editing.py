@@ -24,7 +24,7 @@ from saccade.attention.watching.interventions import RowRange, Target, forbid_li
 from saccade.attention.watching.trace import FORBIDDEN
 from saccade.errors import OptionError
 
-__all__ = ["Edited", "cached_positions", "run_edited"]
+__all__ = ["Edited", "bound_sdpa", "cached_positions", "run_edited"]
 
 NO_CACHE_LENGTH = (
     "the model was given a {} object that does not tell how many positions it holds, so the positions of this call are "
@@ -71,11 +71,7 @@ def run_edited(
 ) -> Edited:
     """Run a call of torch's attention with the changes of the edits."""
     is_sdpa = function is SDPA
-    bound = (
-        dict(zip(_SDPA, arguments, strict=False)) | named
-        if is_sdpa
-        else _MULTI_HEAD.bind(*arguments, **named).arguments
-    )
+    bound = bound_sdpa(arguments, named) if is_sdpa else _MULTI_HEAD.bind(*arguments, **named).arguments
     call = (call_of_sdpa if is_sdpa else call_of_function)(**bound)
     name = targets[0].name
     if isinstance(call, str):
@@ -89,6 +85,11 @@ def run_edited(
     allowed = _allowed(call, targets, where)
     run = _run_sdpa if is_sdpa else _run_multi_head
     return run(bound, call, allowed, targets, where)
+
+
+def bound_sdpa(arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of ``scaled_dot_product_attention`` by name."""
+    return dict(zip(_SDPA, arguments, strict=False)) | named
 
 
 def cannot(name: str, reason: str) -> OptionError:

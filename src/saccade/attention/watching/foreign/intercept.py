@@ -36,7 +36,8 @@ from saccade.attention.equation import Call
 from saccade.attention.watching.foreign import torch_modules
 from saccade.attention.watching.foreign.call import SDPA, call_of_sdpa
 from saccade.attention.watching.foreign.direct import stored_forward, unwrap_forwards, wrap_forwards
-from saccade.attention.watching.foreign.editing import CallStep, cached_positions, cannot, run_edited
+from saccade.attention.watching.foreign.editing import CallStep, bound_sdpa, cached_positions, cannot, run_edited
+from saccade.attention.watching.foreign.folding import FOLDED, Fold, fold_of
 from saccade.attention.watching.foreign.lineage import CONSTANT, KeySource, Lineage, Marks, source_of
 from saccade.attention.watching.foreign.projection import Followed, after_module, follow
 from saccade.attention.watching.foreign.rows import Known
@@ -143,6 +144,7 @@ class Forwards(threading.local):
         self.continues = False  # whether the last forward was a step that continues the one before it
         self._passed: tuple[object, ...] = ()  # what the last outermost forward was given besides tensors and numbers
         self._uses: dict[int, _Use] = {}
+        self._folds: dict[int, Fold | None] = {}  # of the last call of each module whose rows were followed
         self.followed: Followed | None = None  # the output of the last call
 
     def start(self) -> None:
@@ -158,7 +160,7 @@ class Forwards(threading.local):
             return
         while self.runs:
             self._leave(self.runs.pop())
-        self._passed, self.continues, self._uses, self.lineage = (), False, {}, Lineage()
+        self._passed, self.continues, self._uses, self._folds, self.lineage = (), False, {}, {}, Lineage()
         self.followed = None
         take_out(self._mode)
 
@@ -215,7 +217,9 @@ class Forwards(threading.local):
         """Decide whether lineages are needed: a step that is given the same cache as the last one continues it."""
         named = named if isinstance(named, dict) else {}
         passed = (run.module, *(part for part in (*arguments, *named.values()) if not isinstance(part, SIMPLE)))
-        run.cached = cached_positions(passed[1:]) if active_edits() else 0
+        if active_edits():
+            run.cached = cached_positions(passed[1:])
+            self.lineage.note_inputs((arguments, named))
         is_step = self.continues and len(passed) > 1 and len(passed) == len(self._passed)
         is_step = is_step and all(a is b for a, b in zip(passed, self._passed, strict=True))
         self.lineage.is_on = is_watched and not is_step
@@ -294,6 +298,8 @@ class Forwards(threading.local):
         module = self.runs[-1].module if self.runs else None
         targets = targets_of(module)
         if module is not None and targets:
+            if function is SDPA:
+                self._check_layout(module, _argument("query", 0, arguments, named), targets[0].name)
             step = self._step(module, *(_argument(name, place, arguments, named) for place, name in enumerate(QK)))
             output, named = run_edited(function, arguments, named, targets, step)
             arguments = ()
@@ -311,12 +317,42 @@ class Forwards(threading.local):
         is_sdpa = function is SDPA
         call = (call_of_sdpa if is_sdpa else torch_modules.call_of_function)(*arguments, **named)
         result = output[0] if isinstance(output, tuple) else output
-        self.followed = None
+        self.followed, fold = None, None
+        if is_sdpa and isinstance(call, Call):
+            fold = self._fold(module, query)
+            if fold is not None and fold.is_plain(query):
+                fold = None
+            elif fold is not None:
+                call = fold.call_of_sdpa(bound_sdpa(arguments, named))
+            elif call.shape[1] == 1 and self._may_fold(query):
+                call = FOLDED
         if is_sdpa and isinstance(call, Call) and self._audience.wants_values():
-            after, self.followed = follow(call, result)
+            after, self.followed = follow(call, result, fold)
             call = replace(call, after=after)
-        self._show(call, module, query, key, result)
+        self._show(call, module, query, key, result, fold)
         return output
+
+    def _fold(self, module: nn.Module, query: Tensor) -> Fold | None:
+        """Return how the texts and heads of a call are laid out; None if nothing tells.
+
+        A step whose rows are not followed has the layout of the step before it.
+        """
+        if not self.lineage.is_on:
+            known = self._folds.get(id(module))
+            return known if known is None or known.fits(query) else None
+        with torch._C.DisableTorchFunction():
+            fold = self._folds[id(module)] = fold_of(self.lineage.rows.of(query))
+        return fold
+
+    def _check_layout(self, module: nn.Module, query: Tensor, name: str) -> None:
+        """Refuse to edit a call in which the number of a head may stand for something else."""
+        fold = self._fold(module, query)
+        if self._may_fold(query) if fold is None else not fold.is_plain(query):
+            raise cannot(name, FOLDED)
+
+    def _may_fold(self, query: Tensor) -> bool:
+        heads = query.shape[1] if query.ndim == 4 else 1
+        return query.ndim in (3, 4) and self.lineage.may_fold(query.shape[0], heads, query.shape[-2])
 
     def _step(self, module: nn.Module, query: Tensor, key: Tensor) -> CallStep:
         """Where in the forward pass an edited call is made."""
@@ -357,7 +393,13 @@ class Forwards(threading.local):
             self._show(call, module, None, None, None)
 
     def _show(
-        self, call: Call | str, module: nn.Module, query: Tensor | None, key: Tensor | None, output: Tensor | None
+        self,
+        call: Call | str,
+        module: nn.Module,
+        query: Tensor | None,
+        key: Tensor | None,
+        output: Tensor | None,
+        fold: Fold | None = None,
     ) -> None:
         """Show an attention, and where its queries and keys come from: in torch's modules, from the run's input."""
         lineage, place = self.lineage, None
@@ -367,8 +409,8 @@ class Forwards(threading.local):
             marks = run.marks if marks is None else marks
             keys = marks if key is query else lineage.marks(key) if key is not None else None
             source: KeySource = "self" if key is query and query is not None else source_of(marks, keys)
-            rows = self._rows(query, module)
-            if source == "self" and key is not query and not lineage.rows.agree(rows, self._rows(key, module)):
+            rows, of_key = self._rows(query, module, fold), self._rows(key, module, fold)
+            if source == "self" and key is not query and not lineage.rows.agree(rows, of_key):
                 source = "unknown"  # the same tokens, but not in the same order
             number = lineage.attended(marks, output)
             lineage.rows.attended(query, output)
@@ -381,8 +423,11 @@ class Forwards(threading.local):
                     outer.marks = (outer.marks or CONSTANT) | {number}
         self._audience.show(self.runs, Seen(call, module, place))
 
-    def _rows(self, tensor: Tensor | None, module: nn.Module) -> Known | None:
+    def _rows(self, tensor: Tensor | None, module: nn.Module, fold: Fold | None) -> Known | None:
         """Return the rows of queries or keys as (batch, positions); torch's modules may have the positions first."""
+        if tensor is not None and fold is not None and fold.fits(tensor):
+            rows = self.lineage.rows.of(tensor)
+            return fold.unfold(rows)[:, 0, :, 0] if isinstance(rows, Tensor) else rows
         rows = None if tensor is None else self.lineage.rows.of_heads(tensor)
         is_turned = isinstance(module, nn.MultiheadAttention) and not module.batch_first and isinstance(rows, Tensor)
         return rows.mT if is_turned and isinstance(rows, Tensor) else rows

@@ -86,12 +86,16 @@ class Lineage:
         self.forward, self.joins, self.read = forward, joins, set()
         self._origins = {number: known for number, known in self._origins.items() if known[0]() is not None}
         self._softmaxes = {number: known for number, known in self._softmaxes.items() if known() is not None}
-        self._inputs, self._rows_of = set(), {}
+        self._rows_of = {}
+        self.note_inputs(arguments)
         self.rows.begin(_tensors_in(arguments))
         for tensor in _tensors_in(arguments):
-            self._inputs.add(tuple(tensor.shape))
             if not self._is_computed(tensor) and tensor.dtype != torch.bool and not isinstance(tensor, nn.Parameter):
                 self.set(tensor, frozenset((next(_numbers),)))
+
+    def note_inputs(self, arguments: object) -> None:
+        """Note the shapes of the inputs of an outermost forward pass."""
+        self._inputs = {tuple(tensor.shape) for tensor in _tensors_in(arguments) if not tensor.is_nested}
 
     def marks(self, tensor: Tensor) -> Marks | None:
         """The marks of a tensor in this forward pass; None if nothing is known about it."""
@@ -141,6 +145,16 @@ class Lineage:
         return any(
             shape[:1] == (size,) or (len(shape) == 3 and shape[:2] == (num_queries, size)) for shape in self._inputs
         )
+
+    def may_fold(self, batch: int, heads: int, num_queries: int) -> bool:
+        """Whether queries of these sizes may have heads in the dimension of the batch, or texts in that of the heads.
+
+        That is judged by shapes alone, for calls whose rows are not known.
+        """
+        if self.has_batch(batch, num_queries):
+            return False
+        texts = [shape[0] for shape in self._inputs if len(shape) > 1 and shape[1] == num_queries and shape[0] > 1]
+        return heads == 1 < batch or any(heads == text or (batch == 1 and heads % text == 0) for text in texts)
 
     def follow(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], named: Mapping[str, Any], output: Any

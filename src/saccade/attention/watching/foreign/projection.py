@@ -17,6 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from saccade.attention.equation import After, Call
+from saccade.attention.watching.foreign.folding import Fold
 
 __all__ = ["Followed", "after_module", "follow"]
 
@@ -28,9 +29,9 @@ RESHAPES = {torch.reshape, Tensor.reshape, torch.flatten, Tensor.flatten}
 class Followed:
     """The output of a call, which is followed to its W_O: the only function, a product, that computes with it."""
 
-    def __init__(self, after: After, output: Tensor, shape: tuple[int, int, int, int]) -> None:
+    def __init__(self, after: After, output: Tensor, unfold: Callable[[Tensor], Tensor]) -> None:
         self._after = after
-        self._shape = shape  # (batch, heads, queries, width)
+        self._unfold = unfold  # returns the output as (batch, heads, queries, width)
         self._version = None if output.is_inference() else output._version
         self._output = output
         self._copies = {id(output): weakref.ref(output)}  # tensors that hold the same numbers
@@ -68,25 +69,30 @@ class Followed:
 
     def _is_side_by_side(self, inputs: Tensor, weight: Tensor) -> bool:
         """Whether a product's input is the heads' outputs side by side, in the order in which W_O has them."""
-        batch, heads, num_rows, width = self._shape
+        outputs = self._unfold(self._output.detach())
+        batch, heads, num_rows, width = outputs.shape
         if weight.ndim != 2 or not weight.shape[0] == inputs.shape[-1] == heads * width:
             return False
-        beside = self._output.detach().reshape(self._shape).transpose(1, 2).reshape(batch, num_rows, heads * width)
+        beside = outputs.transpose(1, 2).reshape(batch, num_rows, heads * width)
         return torch.equal(beside, inputs.detach().reshape(beside.shape))
 
 
-def follow(call: Call, output: Tensor) -> tuple[After, Followed]:
+def follow(call: Call, output: Tensor, fold: Fold | None) -> tuple[After, Followed]:
     """Begin to follow the output of ``scaled_dot_product_attention``; what becomes of it is filled in later."""
     assert call.value is not None
     shape = (*call.shape[:3], call.value.shape[3])
     after = After()
+
+    def unfold(tensor: Tensor) -> Tensor:
+        return tensor.reshape(shape) if fold is None else fold.unfold(tensor)
+
     if output.requires_grad:
 
         def keep_gradient(gradient: Tensor) -> None:
-            after.gradient = gradient.detach().reshape(shape)
+            after.gradient = unfold(gradient.detach())
 
         output.register_hook(keep_gradient)  # type: ignore[no-untyped-call]
-    return after, Followed(after, output, shape)
+    return after, Followed(after, output, unfold)
 
 
 def _weight(

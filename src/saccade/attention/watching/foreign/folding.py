@@ -1,0 +1,76 @@
+"""Heads in the dimension of the batch: queries (batch · heads, positions, width), as some models give them to torch.
+
+Torch takes such a call for one of many sequences with one head each. Which of them are heads of one text follows from
+their tokens (``rows``): all heads of a text have the same ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from saccade.attention.equation import Call
+from saccade.attention.watching.foreign.call import call_of_sdpa
+from saccade.attention.watching.foreign.rows import NOBODY, Known
+
+__all__ = ["FOLDED", "Fold", "fold_of"]
+
+FOLDED = (
+    "its heads, or parts of its texts such as windows, seem to be in the dimension of the batch, and nothing shows "
+    "which of its sequences are heads of one text"
+)
+
+
+class Fold(NamedTuple):
+    """How the texts and heads of a call are laid out in its first one or two dimensions."""
+
+    num_texts: int
+    num_heads: int
+    is_head_first: bool = False  # True if all texts of the first head come first
+
+    def fits(self, query: Tensor) -> bool:
+        return query.ndim in (3, 4) and query.shape[:-2].numel() == self.num_texts * self.num_heads
+
+    def is_plain(self, query: Tensor) -> bool:
+        """Whether the layout is torch's own: (texts, heads, ...), or (texts, ...) of one head."""
+        return not self.is_head_first and self.num_texts == query.shape[0]
+
+    def unfold(self, tensor: Tensor) -> Tensor:
+        """Return a tensor as (texts, heads, ...)."""
+        rest = tensor.shape[-2:]
+        if self.is_head_first:
+            return tensor.reshape(self.num_heads, self.num_texts, *rest).transpose(0, 1)
+        return tensor.reshape(self.num_texts, self.num_heads, *rest)
+
+    def call_of_sdpa(self, bound: dict[str, Any]) -> Call | str:
+        """Translate a call of ``scaled_dot_product_attention`` that has this layout."""
+        tensors = {name: part for name, part in bound.items() if isinstance(part, Tensor) and part.ndim > 2}
+        first = bound["query"].shape[:-2]
+        if any(part.shape[:-2] not in (first, (1,) * len(first)) for part in tensors.values()):
+            return FOLDED
+        found = {name: self.unfold(part.expand(*first, *part.shape[-2:])) for name, part in tensors.items()}
+        return call_of_sdpa(**bound | found)
+
+
+def fold_of(rows: Known | None) -> Fold | None:
+    """Return the layout of queries with these rows; None if they do not tell it."""
+    if not isinstance(rows, Tensor) or rows.ndim not in (3, 4) or not rows.numel():
+        return None
+    tokens = rows[..., 0]
+    num_heads = tokens.shape[1] if tokens.ndim == 3 else 1
+    entries = tokens.reshape(-1, tokens.shape[-1])
+    if bool((entries[0] == NOBODY).all()):
+        return None
+    plain = Fold(len(tokens), num_heads)
+    if num_heads > 1 and torch.equal(tokens[:, :1].expand_as(tokens), tokens):
+        return plain
+    count = int((entries == entries[0]).all(-1).sum())
+    for is_head_first in (False, True):
+        if len(entries) % count == 0:
+            fold = Fold(len(entries) // count, count, is_head_first)
+            layout = fold.unfold(entries.unsqueeze(-1))
+            if torch.equal(layout[:, :1].expand_as(layout), layout):
+                return fold
+    return None
