@@ -498,7 +498,7 @@ def test_two_texts_in_turns_are_refused() -> None:
             negative_prompt_ids=negative, negative_prompt_attention_mask=torch.ones_like(negative),
         )  # fmt: skip
         assert not seen
-        assert all("took turns" in reason for reason in seen.refused.values())
+        assert all("alternated" in reason for reason in seen.refused.values())
         assert len(seen.refused) == 2
         model(ids)
         assert [trace.shape for trace in seen.values()] == [(1, 6, 7, 7)] * 2
@@ -540,9 +540,10 @@ def test_parametrised_weights_are_computed_once(kind: str, is_training: bool) ->
 # --- 9. padding is no token -------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("is_watched", [True, False], ids=["watched", "weights"])
 @pytest.mark.parametrize("name", ["bert", "gpt2", "marian"])
-def test_measures_of_a_padded_sequence_are_those_of_it_alone(name: str) -> None:
-    model, _ = both(name)
+def test_measures_of_a_padded_sequence_are_those_of_it_alone(name: str, is_watched: bool) -> None:
+    model = both(name)[0 if is_watched else 1]
     both_, alone = padded([7, 4], left=name == "gpt2"), {}
     real = both_["attention_mask"][1].bool()
     alone["input_ids"] = both_["input_ids"][1:, real]
@@ -555,10 +556,11 @@ def test_measures_of_a_padded_sequence_are_those_of_it_alone(name: str) -> None:
     views = []
     for inputs, batch in ((both_, 1), (alone, 0)):
         with saccade.watch(model) as seen, torch.no_grad():
-            model(**inputs)
-        views.append(saccade.view(seen, batch=batch))
+            output = model(**inputs, output_attentions=not is_watched)
+        views.append(saccade.view(seen if is_watched else output, batch=batch))
     assert len(views[0].names) == {"marian": 6}.get(name, 2)
     for attention in views[0].names:
+        assert len({view.kind(attention) for view in views}) == 1
         torch.testing.assert_close(*(view.entropy(attention) for view in views), atol=1e-4, rtol=0)
         if views[0].is_self(attention):
             torch.testing.assert_close(*(view.distance(attention) for view in views), atol=1e-4, rtol=0)

@@ -99,10 +99,15 @@ class View:
         trace = self._trace(name)
         if not self.is_self(name):
             return "unknown" if trace.place is not None and trace.place.source == "unknown" else "cross"
-        size = trace.shape[2]
-        inspected = range(0, size - 1, max(1, size // _KIND_ROWS))
-        ahead = (trace.row(row, batch=self.batch)[:, row + 1 :].any() for row in inspected)
-        return "causal" if len(inspected) and not any(map(bool, ahead)) else "self"
+        rows = list(range(trace.shape[2] - 1))
+        if self._look_ahead(trace, rows):  # perhaps only in padding, whose rows may look anywhere
+            rows = (~trace.padding(self.batch)[:-1]).nonzero().flatten().tolist()
+        return "causal" if rows and not self._look_ahead(trace, rows) else "self"
+
+    def _look_ahead(self, trace: Trace, rows: Sequence[int]) -> bool:
+        """Return whether some of these rows, of which a few are inspected, have a weight after themselves."""
+        inspected = rows[:: max(1, len(rows) // _KIND_ROWS)]
+        return any(bool(trace.row(row, batch=self.batch)[:, row + 1 :].any()) for row in inspected)
 
     def axes(self, name: str) -> tuple[Axis, Axis]:
         """Return the tokens of an attention's rows and columns."""
@@ -316,9 +321,11 @@ class View:
         trace = self._trace(name)
         if self.is_self(name):
             return trace.padding(self.batch)
-        before = frozenset() if trace.place is None else trace.place.before
         for label, other in self.traces.items():
-            is_before = other.place is not None and other.place.number in before
+            if trace.place is None or other.place is None:  # names tell their place: decoder.2.self, decoder.2.cross
+                is_before = trace.place is other.place and label.split(".")[0] == name.split(".")[0]
+            else:
+                is_before = other.place.number in trace.place.before
             if is_before and self.is_self(label) and other.shape[2] == trace.shape[2]:
                 return other.padding(self.batch)
         return None

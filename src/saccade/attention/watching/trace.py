@@ -248,8 +248,13 @@ class Trace:
 
     @_without_gradients()
     def padding(self, batch: int = 0) -> Bool[Tensor, " K"]:
-        """Return which keys are padding: those that no query may attend to."""
+        """Return which keys are padding: those that no query may attend to.
+
+        Of weights that a model returned, rows with the same weight for every key in all heads are not asked, unless
+        there are no others: that is what a softmax gives a row in which everything is masked, as in padding.
+        """
         reached = torch.zeros(self.shape[3], dtype=torch.bool, device=self._segments[0].call.query.device)
+        reached_by_equal = reached.clone()
         batches, heads = self._select(None, batch)
         for segment in reversed(self._segments):  # the last rows of a decoder reach every token
             part = segment.part(self.name, batches, heads)
@@ -258,14 +263,19 @@ class Trace:
             for first in range(0, part.shape[2], tall):
                 rows = range(max(0, part.shape[2] - first - tall), part.shape[2] - first)
                 if part.weights.is_given:
-                    allowed = exact_weights(part, segment.statistics(rows, batches, heads), rows, range(width)) > 0
+                    weights = exact_weights(part, segment.statistics(rows, batches, heads), rows, range(width))
+                    allowed = (weights > 0).any(1).flatten(0, 1)
+                    is_equal = (weights == weights[..., :1]).all(-1).all(1).flatten()
+                    reached_by_equal |= allowed[is_equal].any(0)
+                    allowed = allowed[~is_equal]
                 else:
                     added = part.added(rows, range(width), torch.float32)
                     allowed = reached.new_ones(1, 1, 1, width) if added is None else added > FORBIDDEN
-                reached[:width] |= allowed.expand(-1, -1, -1, width).flatten(0, 2).any(0)
+                    allowed = allowed.expand(-1, -1, -1, width).flatten(0, 2)
+                reached[:width] |= allowed.any(0)
                 if bool(reached.all()):
                     return ~reached
-        return ~reached
+        return ~reached if bool(reached.any()) else ~reached_by_equal
 
     def only_call(self, *, head: int, batch: int) -> Call | None:
         """Return the call that computed one head of one sequence; None if the trace joins several calls."""
