@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import pytest
@@ -12,6 +13,7 @@ import torch.nn.functional as F
 from foreign_models import both, padded
 from timm_models import without_torchvision
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 import saccade
 from saccade.errors import OptionError, ShapeError, UnknownNameError
@@ -360,3 +362,37 @@ def test_unedited_parts_keep_their_fast_path() -> None:
         first = layers[0](x)
         assert torch.equal(layers[1](first), case.model(x))
     assert torch.equal(layers[1](first), layers[1](first.clone()))
+
+
+@pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad=True")
+@pytest.mark.parametrize("is_ours", [False, True])
+@pytest.mark.parametrize("use_reentrant", [False, True])
+def test_an_edit_is_refused_where_the_backward_pass_would_compute_the_attention_again(
+    use_reentrant: bool, is_ours: bool
+) -> None:
+    class Again(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.edited = saccade.MultiHead(width=12, num_heads=3) if is_ours else NanoAttention()
+
+        def forward(self, x: Tensor) -> Tensor:
+            return checkpoint(self.edited, x, use_reentrant=use_reentrant)
+
+    torch.manual_seed(0)
+    model, x = Again(), torch.randn(2, 5, 12, requires_grad=True)
+    edit = partial(saccade.edit, model, without_heads=["edited:1"])
+    unedited = model(x)
+    with (
+        pytest.raises(OptionError, match="computes it a second time"),
+        edit(),
+    ):
+        model(x)
+    with pytest.raises(OptionError, match="computes it a second time"), edit():
+        unedited.sum().backward()  # here it is computed again
+    with torch.no_grad():  # and here never
+        expected = model(x.detach())
+        with edit():
+            assert not torch.equal(model(x.detach()), expected)
+    unedited = model(x)
+    unedited.sum().backward()
+    assert x.grad is not None

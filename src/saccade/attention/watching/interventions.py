@@ -11,16 +11,24 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.utils import checkpoint
 
 from saccade.attention.masks import Mask
 from saccade.errors import OptionError, ShapeError
 
-__all__ = ["Edit", "ForbiddenLink", "HeadOutput", "Shared", "Target", "active_edits", "under_edits"]
+__all__ = ["Edit", "ForbiddenLink", "HeadOutput", "Shared", "Target", "active_edits", "is_backward", "under_edits"]
+
+
+CHECKPOINTED = (
+    "torch.utils.checkpoint computes it a second time in the backward pass, when the edit may be over; switch gradient "
+    "checkpointing off, or run the model under torch.no_grad()"
+)
 
 
 class Shared(NamedTuple):
@@ -126,7 +134,29 @@ def targets_of(owner: nn.Module | None) -> tuple[Target, ...]:
     active = _active.get()
     if not active or owner is None:
         return ()
-    return tuple(edit.targets[id(owner)] for edit in active if id(owner) in edit.targets)
+    targets = tuple(edit.targets[id(owner)] for edit in active if id(owner) in edit.targets)
+    if targets and _is_computed_again():
+        raise OptionError(f"The attention {targets[0].name} cannot be edited: {CHECKPOINTED}.")
+    return targets
+
+
+def is_backward() -> bool:
+    """Whether a backward pass is running in this thread."""
+    return torch._C._current_graph_task_id() != -1
+
+
+def _is_computed_again() -> bool:
+    """Whether gradient checkpointing will compute what runs now again in the backward pass, or does so now."""
+    if is_backward():
+        return True
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code is checkpoint.CheckpointFunction.forward.__code__:  # runs without gradients in any case
+            return any(isinstance(part, Tensor) and part.requires_grad for part in frame.f_locals["args"])
+        if frame.f_code.co_filename == checkpoint.__file__:
+            return torch.is_grad_enabled()
+        frame = frame.f_back
+    return False
 
 
 class _LocalLink(NamedTuple):

@@ -41,7 +41,7 @@ from saccade.attention.watching.foreign.folding import FOLDED, Fold, fold_of
 from saccade.attention.watching.foreign.lineage import CONSTANT, KeySource, Lineage, Marks, source_of
 from saccade.attention.watching.foreign.projection import Followed, after_module, follow
 from saccade.attention.watching.foreign.rows import Known
-from saccade.attention.watching.interventions import active_edits, targets_of
+from saccade.attention.watching.interventions import active_edits, is_backward, targets_of
 from saccade.attention.watching.trace import Place
 from saccade.errors import OptionError
 
@@ -190,6 +190,8 @@ class Forwards(threading.local):
         for edit in active_edits():
             if id(module) in edit.modules:
                 edit.has_run = is_edited = True
+        if is_edited and is_backward():
+            targets_of(module)  # refuses a target, whose calls the mode does not see during backward()
         is_fast = isinstance(module, torch_modules.FAST)
         if not is_fast and not is_watched and not is_edited:
             return
