@@ -8,7 +8,7 @@ import torch
 
 from saccade.models import EncoderOnly, TransformerConfig
 from saccade.models.layers import NormKind
-from saccade.models.transformer_layers import PositionKind
+from saccade.models.transformer_config import PositionKind
 
 TABLES = ("linear", "sinusoidal", "learned")
 

@@ -16,7 +16,8 @@ from saccade.models.rwkv import RWKVConfig, RWKVLanguageModel
 from saccade.models.tagger import TAGGERS, Tagger
 from saccade.models.targets import LAST, Targets
 from saccade.models.transformer import DecoderOnly, EncoderDecoder, EncoderOnly
-from saccade.models.transformer_layers import Block, TransformerConfig
+from saccade.models.transformer_config import TransformerConfig
+from saccade.models.transformer_layers import Block
 from saccade.models.vit import VisionConfig, VisionTransformer
 from saccade.models.window import WholeWindow, WindowEncoder
 

@@ -22,7 +22,8 @@ from saccade.models.config import Config
 from saccade.models.recurrent import RecurrentConfig, RecurrentSeq2Seq, RecurrentSeq2SeqState
 from saccade.models.state import TransformerState
 from saccade.models.transformer import EncoderDecoder
-from saccade.models.transformer_layers import Block, TransformerConfig, final_norm, run_blocks
+from saccade.models.transformer_config import TransformerConfig
+from saccade.models.transformer_layers import Block, final_norm, run_blocks
 from saccade.models.vit import VisionConfig, VisionEncoder
 
 __all__ = [

@@ -20,14 +20,8 @@ from saccade.models.convolutional import ConvolutionalEncoder, OddKernel
 from saccade.models.layers import OneHot, WordEmbedding
 from saccade.models.recurrent import ADDS_INPUT
 from saccade.models.rwkv import RWKVEncoder
-from saccade.models.transformer_layers import (
-    Block,
-    InputLayer,
-    TransformerConfig,
-    encoder_blocks,
-    encoder_mask,
-    final_norm,
-)
+from saccade.models.transformer_config import TransformerConfig
+from saccade.models.transformer_layers import Block, InputLayer, encoder_blocks, encoder_mask, final_norm
 from saccade.models.window import WholeWindow, WindowEncoder
 from saccade.recurrent import Recurrent
 

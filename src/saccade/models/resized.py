@@ -23,14 +23,8 @@ from saccade.errors import ShapeError
 from saccade.models.config import Config
 from saccade.models.layers import TiedLinear
 from saccade.models.targets import Seq2Seq
-from saccade.models.transformer_layers import (
-    InputLayer,
-    TransformerConfig,
-    encoder_blocks,
-    encoder_mask,
-    final_norm,
-    run_blocks,
-)
+from saccade.models.transformer_config import TransformerConfig
+from saccade.models.transformer_layers import InputLayer, encoder_blocks, encoder_mask, final_norm, run_blocks
 
 __all__ = ["ResizedConfig", "ResizedSeq2Seq"]
 

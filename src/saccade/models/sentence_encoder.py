@@ -11,7 +11,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from saccade.attention import padding
-from saccade.models.transformer_layers import InputLayer, TransformerConfig, encoder_blocks, final_norm, run_blocks
+from saccade.models.transformer_config import TransformerConfig
+from saccade.models.transformer_layers import InputLayer, encoder_blocks, final_norm, run_blocks
 
 __all__ = ["SentenceConfig", "SentenceEncoder"]
 

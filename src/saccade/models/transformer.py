@@ -16,10 +16,10 @@ from saccade.errors import OptionError
 from saccade.models.layers import WordEmbedding
 from saccade.models.state import TransformerState
 from saccade.models.targets import Output, Positions, Seq2Seq, Targets, answer
+from saccade.models.transformer_config import TransformerConfig
 from saccade.models.transformer_layers import (
     InputLayer,
     OutputLayer,
-    TransformerConfig,
     continue_blocks,
     decoder_blocks,
     decoder_mask,

@@ -13,15 +13,8 @@ from torch import Tensor, nn
 from saccade.errors import ShapeError
 from saccade.kernels.dropout import dropout
 from saccade.models.layers import Activation
-from saccade.models.transformer_layers import (
-    Block,
-    PositionKind,
-    TransformerConfig,
-    encoder_mask,
-    final_norm,
-    position_table,
-    run_blocks,
-)
+from saccade.models.transformer_config import PositionKind, TransformerConfig
+from saccade.models.transformer_layers import Block, encoder_mask, final_norm, position_table, run_blocks
 
 __all__ = ["VisionConfig", "VisionEncoder", "VisionTransformer"]
 
