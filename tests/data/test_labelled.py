@@ -85,7 +85,12 @@ def test_a_text_with_two_labels_is_reported(tmp_path: Path) -> None:
         ("a.csv", "label,text\n1,\n", "{file}, line 2: the label '1' has no text; expected a label and a text."),
         ("a.csv", "label,text\n,good\n", "{file}, line 2: the text has no label; expected a label and a text."),
         ("a.csv", "label,text\n1\n", "{file}, line 2: the line has 1 column; expected 2, as in the first line."),
-        ("a.csv", "y,a,b\n1,x,z\n", "{file}, line 1: there is no column named 'label'; the line has: 'y', 'a', 'b'."),
+        (
+            "a.csv",
+            "y,a,b\n1,x,z\n",
+            "{file}, line 1: there is no column named 'label'; the line has: 'y', 'a', 'b'; if the file has no header "
+            "line, give the columns by number, such as 0,1.",
+        ),
         ("a.jsonl", '{"text": "x"}\n', "{file}, line 1: there is no column 'label'; the line has: 'text'."),
     ],
 )

@@ -151,7 +151,7 @@ def test_a_header_is_found_and_can_be_denied_or_demanded(tmp_path: Path) -> None
     bare = write(tmp_path / "b.tsv", "a\tx\nb\ty\n")
     pairs, report = read_table(bare)
     assert [pair.source for pair in pairs] == ["a", "b"]
-    assert report.notes == ("columns source, target, read as numbers 0, 1: no header",)
+    assert report.notes == ("columns source, target, read as numbers 0, 1: no header, so line 1 is data",)
 
 
 def test_rows_after_a_quoted_line_break_keep_their_line_numbers(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_empty_rows_are_reported_not_refused(tmp_path: Path) -> None:
         ("a.tsv", "source\ttarget\na\tb\tc\n", "line 2: the line has 3 columns; expected 2, as in the first line."),
         ("a.csv", "source,target\na\n", "line 2: the line has 1 column; expected 2, as in the first line."),
         ("a.csv", 'source,target\na,b\n"open,\nc,d\n', "line 3: this is not a CSV row"),
-        ("a.tsv", "en\tfr\tde\n", "line 1: there is no column named 'source'; the line has: 'en', 'fr', 'de'."),
+        ("a.tsv", "en\tfr\tde\n", "line 1: there is no column named 'source'; the line has: 'en', 'fr', 'de'; if"),
         ("a.tsv", "source\tsource\ttarget\n", "line 1: 2 columns are named 'source'; expected one."),
         ("a.jsonl", '{"source": "a"}\n', "line 1: there is no column 'target'; the line has: 'source'."),
         ("a.jsonl", '{"source": "a", "target": 3}\n', "line 1: column 'target' is 3; expected text."),

@@ -142,7 +142,7 @@ def test_labelled_texts(tmp_path: Path, name: str, encoding: str) -> None:
     path.write_bytes(ENCODINGS[encoding]("".join(f"{line}\n" for line in lines)))
     task = classification(toy_texts(20, seed=1))
     assert_alike(task, path, read_as | {"file": str(path)}, lambda one: one.text)
-    assert opened(task, read_as).read_file(path)[0] == [text for _, text in TEXTS]
+    assert opened(task, read_as | {"file": str(path)}).read_file(path)[0] == [text for _, text in TEXTS]
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
@@ -256,7 +256,8 @@ def test_texts_in_a_column(tmp_path: Path, name: str, suffix: str, encoding: str
 @pytest.mark.parametrize("trained", ["a.txt", "a.tsv", "a.csv", "a.jsonl", "a.conllu"])
 @pytest.mark.parametrize("name", ["translation", "classification", "tagging"])
 def test_plain_texts_stay_plain_texts(tmp_path: Path, name: str, trained: str) -> None:
-    """Whatever the model was trained on; a comma or a word that is also a label changes nothing."""
+    """Whatever the model was trained on; a comma or a word that is also a label changes nothing, unless the training
+    file began each line with a label."""
     task: Task = {
         "translation": Translation(TranslationState(WORDS, WORDS)),
         "classification": classification(toy_texts(20, seed=1)),
@@ -266,8 +267,14 @@ def test_plain_texts_stay_plain_texts(tmp_path: Path, name: str, trained: str) -
     for texts in (["good as it was, it ended"], ["the film", "", "good film, bad end, no"], ["one"], []):
         data = "".join(f"{text}\n" for text in texts).encode()
         (tmp_path / "a.txt").write_bytes(data)
+        if name == "classification" and trained in ("a.txt", "a.conllu") and any("good" in text for text in texts):
+            for read in (lambda: predictor.read_file(tmp_path / "a.txt"), lambda: predictor.read_bytes(data)):  # noqa: B023
+                with pytest.raises(FileError, match=r"1 of \d lines? begins with a label .* add --lines if each line"):
+                    read()
+            predictor.read_otherwise(lines=True)
         assert predictor.read_file(tmp_path / "a.txt")[0] == texts
         assert predictor.read_stream(io.BytesIO(data))[0] == texts
+        predictor.read_otherwise()
 
 
 def test_a_table_without_labels(tmp_path: Path) -> None:
@@ -370,3 +377,143 @@ def test_a_classifier_and_a_tagger_say_which_words_they_do_not_know() -> None:
     tagger = opened(tagging(toy_sentences(20, seed=1)), {})
     assert tagger.unknown("the BLORP the") == ["BLORP"]
     assert tagger.unknown(["THE", "blorp"]) == ["blorp"]  # it ignores case
+
+
+def test_lines_that_may_begin_with_labels_are_refused_not_guessed(tmp_path: Path) -> None:
+    """Dropping the first word of a text would change its answer without a word."""
+    path = tmp_path / "a.txt"
+    path.write_text("good film\nbad film\nthe film\n")
+    in_lines = opened(classification(toy_texts(20, seed=1)), {"file": "train.txt"})
+    in_table = opened(classification(toy_texts(20, seed=1)), {"file": "train.csv"})
+    for predictor in (in_lines, in_table):
+        with pytest.raises(FileError, match="2 of 3 lines begin with a label of this model"):
+            predictor.read_file(path)
+        predictor.read_otherwise(columns="1,0")
+        assert predictor.read_file(path)[0] == ["film", "film", "film"]
+        predictor.read_otherwise(lines=True)
+        assert predictor.read_file(path)[0] == ["good film", "bad film", "the film"]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
+def test_names_in_columns_need_a_header(tmp_path: Path, name: str) -> None:
+    """Otherwise texts would become labels, because the label comes first in a table without a header."""
+    mark = "," if name.endswith("csv") else "\t"
+    path = tmp_path / name
+    path.write_text("".join(f"{text.replace(',', '')}{mark}{label}\n" for label, text in TEXTS))
+    files = TASKS["classification"].data
+    for columns in ("text,label", "review,verdict"):
+        with pytest.raises(FileError, match=r"line 1: there is no column named .* give the columns by number, such as"):
+            files.table([path], columns)
+    data = files.settings.read(files.table([path], "0,1"), "the test")
+    assert [(one.label, one.text) for one in files.read_for_scoring(data)] == [
+        (label, text.replace(",", "")) for label, text in TEXTS
+    ]
+
+
+def test_texts_in_the_column_of_labels_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("".join(f"a film of {number},{('good', 'bad')[number % 2]}\n" for number in range(30)))
+    files = TASKS["classification"].data
+    with pytest.raises(FileError, match=r"30 of 30 texts have a label that no other text has, such as 'a film of 0'"):
+        files.read(files.settings.read({"file": str(path)}, "the test"), 1)
+
+
+def test_a_header_of_other_names_is_not_data(tmp_path: Path) -> None:
+    rows = "".join(f"{('good', 'bad')[number % 2]},a film of {number}\n" for number in range(30))
+    pairs = "".join(f"a film of {number},un film de {number}\n" for number in range(30))
+    for task, text in (("classification", "verdict,review\n" + rows), ("translation", "english,french\n" + pairs)):
+        path, reader = tmp_path / f"{task}.csv", TASKS[task].data
+        path.write_text(text)
+        for columns in (None, "0,1" if task == "translation" else "1,0"):
+            table = reader.table([path], columns)
+            with pytest.raises(FileError, match=r"line 1: '\w+', '\w+' looks like a header"):
+                reader.read_for_scoring(reader.settings.read(table, "the test"))
+            for header, count in ((False, 31), (True, 30)):
+                if columns or not header:  # a header must name the columns, unless they have numbers
+                    read = reader.read_for_scoring(reader.settings.read(table | {"header": header}, "the test"))
+                    assert len(read) == count
+
+
+def test_names_of_columns_may_differ_in_case_and_be_separated_by_semicolons(tmp_path: Path) -> None:
+    reader = TASKS["classification"].data
+    for line in ("Review,VERDICT\nso, good\n", "review;verdict\nso; good\n", "Verdict;Review\ngood;so\n"):
+        path = tmp_path / "a.csv"
+        path.write_text(line)
+        data = reader.table([path], "review,verdict")
+        assert [(one.text, one.label) for one in reader.read_for_scoring(reader.settings.read(data, "the test"))] == [
+            ("so", "good")
+        ]
+        predictor = opened(classification(toy_texts(20, seed=1)), data)
+        assert predictor.read_file(path)[0] == predictor.read_stream(io.BytesIO(path.read_bytes()))[0] == ["so"]
+    path.write_text("a;b\nso;good\n")
+    with pytest.raises(FileError, match="separated by commas, not semicolons"):
+        reader.table([path], "review,verdict")
+    path.write_text("review,verdict\rso,good\r")
+    with pytest.raises(FileError, match="end every line with a line feed"):
+        reader.read_for_scoring(reader.settings.read(data, "the test"))
+
+
+@pytest.mark.parametrize(
+    ("trained", "columns"),
+    [("0 2 1", "{0} f{1}"), ("0 1 2", "{0} f{1}"), ("2 0 1", "f{1} {0}"), ("0 -1 1", "{0} f{1}")],
+)
+def test_words_with_features_and_no_labels(tmp_path: Path, trained: str, columns: str) -> None:
+    """The columns that are there have the same order as in training."""
+    word, label, feature = trained.split()
+    data = {"word_column": word, "label_column": label, "feature_columns": [feature]}
+    cells = {int(word) % 3: "{0}", int(label) % 3: "{1}", int(feature) % 3: "f{1}"}
+    reader, labelled, path = TASKS["tagging"].data, tmp_path / "l.txt", tmp_path / "a.txt"
+    for file, line in ((labelled, " ".join(cells[place] for place in range(3))), (path, columns)):
+        file.write_text("\n".join("".join(f"{line.format(*one)}\n" for one in sentence) for sentence in SENTENCES))
+    task = tagging(reader.read_for_scoring(reader.settings.read(data | {"file": str(labelled)}, "the test")))
+    predictor = opened(task, data | {"file": str(labelled)})
+    expected = [[[word, f"f{tag}"] for word, tag in sentence] for sentence in SENTENCES]
+    assert predictor.read_file(labelled)[0] == predictor.read_file(path)[0] == expected
+    assert predictor.read_stream(io.BytesIO(path.read_bytes()))[0] == expected
+    predictor.read_otherwise(columns="1,-,0" if columns.startswith("f") else "0,-,1")
+    assert predictor.read_file(path)[0] == expected
+
+
+def test_single_words_on_lines_are_refused_not_tagged_one_by_one(tmp_path: Path) -> None:
+    predictor, path = opened(tagging(toy_sentences(20, seed=1)), {"file": "a.txt"}), tmp_path / "a.txt"
+    path.write_text("the\nfilm\n\nit\n")
+    with pytest.raises(FileError, match="may have one word per line or one text per line; add --lines"):
+        predictor.read_file(path)
+    predictor.read_otherwise(columns="0")
+    assert predictor.read_file(path)[0] == [["the", "film"], ["it"]]
+    predictor.read_otherwise(lines=True)
+    assert predictor.read_file(path)[0] == ["the", "film", "", "it"]
+
+
+@pytest.mark.parametrize("kind", [".csv", ".jsonl"])
+@pytest.mark.parametrize("name", ["classification", "translation"])
+def test_the_same_bad_rows_are_skipped_by_all(tmp_path: Path, name: str, kind: str) -> None:
+    first, second = ("text", "label") if name == "classification" else ("source", "target")
+    if kind == ".csv":
+        lines = [f"{first},{second}", "one a,good", "two", "three a,", ",good", "", "four a,bad", 'five,"a",x']
+    else:
+        rows = [{first: "one a", second: "good"}, {first: "two"}, {first: "three a", second: ""}, {second: "good"}]
+        lines = [*map(json.dumps, rows), "", "{", json.dumps({first: "four a", second: "bad"})]
+    path = tmp_path / f"a{kind}"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    task: Task = (
+        classification(toy_texts(20, seed=1))
+        if name == "classification"
+        else Translation(TranslationState(WORDS, WORDS))
+    )
+    data = {"skip_bad_rows": True, "table" if name == "translation" else "file": str(path)}
+    assert_alike(task, path, data, lambda one: one.source)
+
+
+def test_two_files_of_which_one_is_not_utf8(tmp_path: Path) -> None:
+    """The encoding that is given is for the file that is not UTF-8; the other would be garbled without a word."""
+    source, target = tmp_path / "a.en", tmp_path / "a.fr"
+    source.write_bytes("café noir\n".encode("latin-1") * 3)
+    target.write_bytes("déjà vu\n".encode() * 3)
+    reader = TASKS["translation"].data
+    data = reader.settings.read(reader.table([source, target], None) | {"encoding": "latin-1"}, "the test")
+    notes: list[str] = []
+    assert {(one.source, one.target) for one in reader.read_for_scoring(data, notes.append)} == {
+        ("café noir", "déjà vu")
+    }
+    assert notes == [f"{target} is UTF-8, so it was not read as latin-1"]

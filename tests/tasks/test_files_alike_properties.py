@@ -12,17 +12,23 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import nn
 from toy_labels import classification, tagging, toy_sentences, toy_texts
 
+from saccade.data.documents import Document
+from saccade.data.labelled import LabelledText
+from saccade.data.tagged import TaggedSentence
+from saccade.errors import FileError
 from saccade.models import Config
 from saccade.tasks.base.predictor import NoOptions, Predictor
 from saccade.tasks.base.search import SearchOptions
 from saccade.tasks.base.task import Bundle, Task
 from saccade.tasks.language_model.task import LanguageModel, LanguageModelState
 from saccade.tasks.registry import TASKS
+from saccade.tasks.translation.gold import GoldPair
 from saccade.tasks.translation.task import Translation, TranslationState
 from saccade.text import Tokenizer
 
@@ -73,6 +79,7 @@ KINDS = {
 }
 
 
+SLOWLY = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 TAGGING = tagging(toy_sentences(20, seed=1))
 
 
@@ -87,9 +94,27 @@ def table(kind: str, header: list[str], rows: list[list[str]], line_end: str) ->
     return "".join("\t".join(row) + line_end for row in [header, *rows])
 
 
-def assert_alike(kind: str, data: dict[str, Any], content: bytes, name: str, source: Callable[[Any], Any]) -> list[Any]:
+def opened(kind: str, read_as: dict[str, Any]) -> Predictor:
+    made = TAGGING if kind == "tagging" else KINDS[kind].task
+    options = SearchOptions() if isinstance(made, Translation) else NoOptions()
+    return TASKS[kind].predictor(Bundle(made, "transformer", Config(), nn.Identity(), options, read_as))
+
+
+def rows_of(one: Any) -> list[list[str]]:
+    """The words of a sentence with their features."""
+    return [[word, *more] for word, more in zip(one.words, one.features, strict=True)]
+
+
+def assert_alike(
+    kind: str,
+    data: dict[str, Any],
+    content: bytes,
+    name: str,
+    source: Callable[[Any], Any],
+    is_trained: bool = True,
+) -> list[Any]:
     """The inputs in a file, which are those of training, of scoring, of a stream and of the server."""
-    reader, task = TASKS[kind].data, TASKS[kind]
+    reader = TASKS[kind].data
     with TemporaryDirectory() as folder:
         path = Path(folder) / name
         held_out = path.with_name(f"validation-{name}")
@@ -98,14 +123,123 @@ def assert_alike(kind: str, data: dict[str, Any], content: bytes, name: str, sou
         read_as = data | reader.table([path, held_out], None)
         checked = reader.settings.read(read_as, "the test")
         scored = [source(one) for one in reader.read_for_scoring(checked)]
-        assert [source(one) for one in reader.read(checked, 1).train] == scored
-        made = TAGGING if kind == "tagging" else KINDS[kind].task
-        options = SearchOptions() if isinstance(made, Translation) else NoOptions()
-        predictor: Predictor = task.predictor(Bundle(made, "transformer", Config(), nn.Identity(), options, read_as))
+        if is_trained:  # which drops empty and repeated pairs
+            assert [source(one) for one in reader.read(checked, 1).train] == scored
+        predictor = opened(kind, read_as)
         assert predictor.read_file(path)[0] == scored
         assert predictor.read_stream(io.BytesIO(content))[0] == scored
         assert predictor.read_bytes(content)[0] == scored
     return scored
+
+
+@SLOWLY
+@given(
+    st.lists(st.tuples(TEXT, st.sampled_from(["good", "bad"])), min_size=2, max_size=6, unique_by=lambda row: row[0]),
+    st.sampled_from(["lines", "first", "numbers"]),
+    st.sampled_from(list(ENCODINGS)),
+    st.booleans(),
+)
+def test_labelled_texts_without_a_header(rows: list[tuple[str, str]], form: str, encoding: str, explicit: bool) -> None:
+    """Lines with a label and a text; a table whose columns nobody chose; and columns by number, with another one."""
+    if form == "lines":
+        name, lines = "a.txt", [f"{label} {text}" for text, label in rows]
+    else:
+        name = "a.tsv"
+        lines = [f"{label}\t{text}" if form == "first" else f"{text}\tx\t{label}" for text, label in rows]
+    read_as: dict[str, Any] = {"text_column": "0", "label_column": "2"} if form == "numbers" else {}
+    if encoding == "latin-1":
+        read_as["encoding"] = encoding
+    content = ENCODINGS[encoding]("".join(f"{line}\n" for line in lines))
+    assert assert_alike("classification", read_as, content, name, lambda one: one.text) == [text for text, _ in rows]
+    if form == "first" and explicit:  # names that somebody chose must be in the file
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / name
+            path.write_bytes(content)
+            with pytest.raises(FileError, match="there is no column named"):
+                TASKS["classification"].data.table([path], "text,label")
+
+
+@SLOWLY
+@given(st.data(), st.sampled_from(["classification", "translation"]), st.sampled_from([".csv", ".jsonl"]))
+def test_bad_rows_are_skipped_alike(data: st.DataObject, kind: str, suffix: str) -> None:
+    """Rows that lack a cell or a column, among good ones."""
+    one = KINDS[kind]
+    good = data.draw(st.lists(one.cells, min_size=2, max_size=4, unique_by=lambda row: row[0]))
+    bad = data.draw(st.lists(st.sampled_from([["only"], ["a", ""], ["", "good"], ["a", "b", "c"], []]), max_size=3))
+    first, *others = [list(row) for row in good]
+    rows = [first, *data.draw(st.permutations([*others, *bad]))]
+    if suffix == ".csv":
+        written = io.StringIO()
+        csv.writer(written).writerows([one.names, *rows])
+        text = written.getvalue()
+    else:
+        text = "".join(json.dumps(dict(zip(one.names, row, strict=False))) + "\n" if row else "\n" for row in rows)
+    assert_alike(kind, {"skip_bad_rows": True}, text.encode(), f"a{suffix}", one.source, is_trained=False)
+
+
+@SLOWLY
+@given(
+    st.lists(st.lists(st.tuples(WORD, st.sampled_from("NVD")), min_size=1, max_size=4), min_size=2, max_size=4),
+    st.permutations(["word", "feature", "label"]),
+    st.booleans(),
+)
+def test_words_with_a_feature_with_and_without_labels(
+    sentences: list[list[tuple[str, str]]], order: list[str], has_labels: bool
+) -> None:
+    columns = [str(order.index(name)) for name in ("word", "label", "feature")]
+    read_as = {"word_column": columns[0], "label_column": columns[1], "feature_columns": [columns[2]]}
+    shown = order if has_labels else [name for name in order if name != "label"]
+    cells = [[{"word": word, "feature": f"f{tag}", "label": tag} for word, tag in one] for one in sentences]
+    text = "\n".join("".join("\t".join(word[name] for name in shown) + "\n" for word in one) for one in cells)
+    predictor = opened("tagging", read_as | {"file": "train.txt"})
+    expected = [[[word, f"f{tag}"] for word, tag in one] for one in sentences]
+    for read in (predictor.read_bytes(text.encode()), predictor.read_stream(io.BytesIO(text.encode()))):
+        assert read[0] == expected
+    if has_labels:
+        assert_alike("tagging", read_as, text.encode(), "a.txt", lambda one: rows_of(one), is_trained=False)
+
+
+@SLOWLY
+@given(st.data(), st.sampled_from([*KINDS, "tagging"]), st.booleans())
+def test_what_data_split_writes_is_read_by_all(data: st.DataObject, kind: str, numbered: bool) -> None:
+    """With the columns of the training files, whatever they are, and nothing else."""
+    reader = TASKS[kind].data
+    if kind == "tagging":
+        words = st.tuples(WORD.filter(lambda word: word[0] != "#"), st.sampled_from("NVD"), st.sampled_from("xy"))
+        sentences = data.draw(st.lists(st.lists(words, min_size=1, max_size=4), min_size=1, max_size=4))
+        names = {"word_column": "1", "label_column": "3"} if numbered else {"word_column": "w", "label_column": "t"}
+        read_as: dict[str, Any] = names | {"feature_columns": ["0" if numbered else "f"]}
+        examples = [
+            TaggedSentence(tuple(w), tuple(t), (1,) * len(w), "here", tuple((f,) for f in more))
+            for w, t, more in (zip(*one, strict=True) for one in sentences)
+        ]
+        source = rows_of
+    else:
+        one = KINDS[kind]
+        cells = data.draw(st.lists(one.cells, min_size=2, max_size=4, unique_by=lambda row: row[0]))
+        read_as = dict(zip(one.keys, ["2", "0"] if numbered else ["my a", "b"], strict=False))
+        source = one.source
+        made = {
+            "classification": lambda a, b: LabelledText(a, b, 1, "here"),
+            "translation": lambda a, b: GoldPair(a, b, 1),
+        }
+        examples = [made.get(kind, lambda a, b="": Document(a, 1))(*row) for row in cells]
+        if kind == "language-model":
+            read_as = {"documents": "line"}
+    with TemporaryDirectory() as folder:
+        given = {"source": "x", "target": "y"} if kind == "translation" else {}
+        file = {"text" if kind == "language-model" else "file": "train.txt"} if kind != "translation" else {}
+        settings = reader.settings.read(read_as | given | file, "the test")
+        options = reader.write(settings, examples, Path(folder) / "part")
+        path = Path(options[1])
+        expected = [source(example) for example in examples]
+        predictor = opened(kind, read_as | given | file)
+        assert predictor.read_file(path)[0] == expected
+        if kind != "translation":  # whose parts are two files
+            assert [
+                source(one)
+                for one in reader.read_for_scoring(reader.settings.read(read_as | reader.table([path], None), ""))
+            ] == expected
 
 
 def packed(text: str, encoding: str, compressed: bool) -> bytes:
@@ -116,7 +250,6 @@ def packed(text: str, encoding: str, compressed: bool) -> bytes:
 FORMS = st.tuples(
     st.sampled_from([".csv", ".tsv", ".jsonl"]), st.sampled_from(list(ENCODINGS)), st.sampled_from(["\n", "\r\n"])
 )
-SLOWLY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @SLOWLY

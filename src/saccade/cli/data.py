@@ -74,9 +74,8 @@ def _split(run: Path | None, to: Path) -> None:
     if run is None:
         raise OptionError("Give the folder of the run: saccade data split RUN --to FOLDER.")
     for part, (count, options) in write_parts(run, to).items():
-        console().print(
-            f"{part}: {counted(count, 'example')}; saccade evaluate {run} {shlex.join(options)}", markup=False
-        )
+        command = shlex.join(["saccade", "evaluate", str(run), *options])
+        console().print(f"{part}: {counted(count, 'example')}; {command}", markup=False)
 
 
 def _list(checksums: bool) -> None:

@@ -11,6 +11,7 @@ import saccade
 from saccade.cli.options import (
     Columns,
     Device,
+    Encoding,
     Engine,
     Model,
     Precision,
@@ -37,6 +38,7 @@ def evaluate(
     target: Target = None,
     data: Table = None,
     columns: Columns = None,
+    encoding: Encoding = None,
     lowercase: Lowercase = False,
     beam: Beam = None,
     alignments: Annotated[
@@ -78,11 +80,18 @@ def evaluate(
     opened = saccade.open(model, device, precision, workers, engine)
     options = given_only(beam=beam, lowercase=lowercase or None, alignments=alignments)
     refuse_unknown(options, opened, ("beam", "lowercase", "alignments"), scoring=True)
-    examples = examples_of(model, source, target, data, columns)
+    examples = examples_of(model, source, target, data, columns, encoding)
     parts = None
     if output is not None:
         given = [file for file in (source, target, *(data or ()), alignments) if file is not None]
-        details = {"columns": columns, "beam": beam, "lowercase": lowercase, "precision": precision, "engine": engine}
+        details = {
+            "columns": columns,
+            "encoding": encoding,
+            "beam": beam,
+            "lowercase": lowercase,
+            "precision": precision,
+            "engine": engine,
+        }
         parts = scoring_job(model, given, details, output, processes)
     evaluate_model(opened, examples, options, pictures, processes, parts)
 
@@ -93,6 +102,7 @@ def score(
     target: Target = None,
     data: Table = None,
     columns: Columns = None,
+    encoding: Encoding = None,
     device: Device = "auto",
 ) -> None:
     """Print the log-probability of each given translation.
@@ -106,7 +116,7 @@ def score(
     from saccade.cli.scoring import open_translator, score_pairs
 
     opened = open_translator(model, device)
-    score_pairs(opened, examples_of(model, source, target, data, columns))
+    score_pairs(opened, examples_of(model, source, target, data, columns, encoding))
 
 
 def compare(
@@ -116,6 +126,7 @@ def compare(
     target: Target = None,
     data: Table = None,
     columns: Columns = None,
+    encoding: Encoding = None,
     lowercase: Lowercase = False,
     beam: Beam = None,
     device: Device = "auto",
@@ -131,4 +142,4 @@ def compare(
     from saccade.cli.scoring import compare_models, open_translator
 
     opened = {name: open_translator(name, device) for name in (first, second)}
-    compare_models(first, second, opened, examples_of(first, source, target, data, columns), lowercase, beam)
+    compare_models(first, second, opened, examples_of(first, source, target, data, columns, encoding), lowercase, beam)

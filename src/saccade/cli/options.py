@@ -27,6 +27,7 @@ __all__ = [
     "Columns",
     "Command",
     "Device",
+    "Encoding",
     "Engine",
     "Model",
     "OwnOptions",
@@ -71,6 +72,10 @@ Table = Annotated[
 Columns = Annotated[
     str | None,
     typer.Option(help="Columns of the table, by name or by number from 0, such as en,fr.", show_default=False),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option(help="Encoding of files that are not UTF-8, such as latin-1; guessed by default.", show_default=False),
 ]
 OwnOptions = Annotated[
     list[str] | None,
@@ -157,10 +162,14 @@ def data_table(
 
 
 def examples_of(
-    model: str, source: Path | None, target: Path | None, data: list[Path] | None, columns: str | None
+    model: str,
+    source: Path | None,
+    target: Path | None,
+    data: list[Path] | None,
+    columns: str | None,
+    encoding: str | None,
 ) -> list[Any]:
     """Read the examples that these options name, in the same way as the training data but without dropping any."""
-    from saccade.data.lines import is_utf8
     from saccade.tasks.base.model_folder import bundle_recipe
     from saccade.tasks.registry import task_of_model
 
@@ -170,9 +179,11 @@ def examples_of(
     sources, targets = ([] if file is None else [file] for file in (source, target))
     given = data_table(reader, sources, targets, data or (), columns)
     files = [file for file in (source, target, *(data or ())) if file is not None]
-    if all(file.is_file() and is_utf8(file) for file in files):  # as in `predict`
-        as_trained.pop("encoding", None)
     table = given | as_trained if columns is None else as_trained | given
+    if encoding is not None:
+        if "encoding" not in reader.settings.model_fields:
+            raise OptionError("--encoding does not apply to this model, because its examples are not texts.")
+        table["encoding"] = encoding
     notes: list[str] = []
     examples = reader.read_for_scoring(reader.settings.read(table, ""), notes.append)
     names = " and ".join(map(str, files))

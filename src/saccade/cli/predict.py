@@ -14,6 +14,7 @@ import typer
 import saccade
 from saccade.cli.options import (
     Device,
+    Encoding,
     Engine,
     Model,
     OwnOptions,
@@ -77,9 +78,23 @@ AnswerFolder = Annotated[
 ]
 
 
+InputColumns = Annotated[
+    str | None,
+    typer.Option(
+        "--columns",
+        help="Columns of the file, if they are not those of the training file; - for one that it does not have.",
+        show_default=False,
+    ),
+]
+Lines = Annotated[bool, typer.Option("--lines", help="Read each line of the file as one text, whatever it looks like.")]
+
+
 def predict(
     model: Model,
     given: Inputs,
+    columns: InputColumns = None,
+    lines: Lines = False,
+    encoding: Encoding = None,
     beam: Beam = None,
     n_best: NBest = None,
     length_penalty: LengthPenalty = None,
@@ -106,6 +121,7 @@ def predict(
     Examples:
       saccade predict runs/demo "The black cat ate the mouse."
       saccade predict run input.txt --beam 5 --n-best 3
+      saccade predict run reviews.csv --columns review
       cat input.txt | saccade predict run - --json --alignments
       saccade predict run tracks.txt --set samples=5 --json
       torchrun --nproc-per-node 2 -m saccade predict run large.txt -o answers
@@ -116,6 +132,7 @@ def predict(
     drawing = given_only(tries=tries, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
     options = searching | drawing | given_only(sample=sample, max_tokens=max_tokens, stop=stop)
     options = _check_options(opened, options, own, searching, drawing)
+    opened.read_otherwise(columns, encoding, lines)
     inputs, from_file = read_inputs(given, opened)
     _check_output(output, is_file=from_file and given != "-", is_shared=processes.count > 1)
     if workers > 1 and from_file:  # for a single input, starting workers would take longer than the answer
@@ -126,7 +143,8 @@ def predict(
         from saccade.cli.jobs import answer_file
 
         with opened:
-            details = {"alignments": alignments, "precision": precision, "engine": engine}
+            read_by = {"columns": columns, "lines": lines, "encoding": encoding}
+            details = {"alignments": alignments, "precision": precision, "engine": engine, **read_by}
             done = answer_file(opened, model, given, inputs, options, output, lines_of, as_json, details, processes)
         console(stderr=True).print(f"The answers are in {done}.", markup=False)
     elif opened.streams and not (from_file or as_json or alignments or {"tries", "n_best"} & set(options)):

@@ -32,7 +32,7 @@ def read_captions(
             for number, (image, caption) in enumerate(zip(pixels, texts, strict=True), start=1)
         ]
     else:
-        _, rows = read_columns(path, (image, text), encoding=encoding)
+        _, rows = read_columns(path, (image, text), encoding=encoding, in_order=("image", "text"))
         files, captions = [], []
         for line, (name, caption) in rows:
             file = path.parent / name.strip()

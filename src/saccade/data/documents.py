@@ -204,7 +204,7 @@ def has_blank_line(path: str | Path) -> bool:
 
 def read_text_column(path: str | Path, column: str | int, encoding: str | None = None) -> list[Document]:
     """Read one column of a .tsv, .csv or .jsonl file, with one document per row."""
-    _, rows = read_columns(path, (column,), encoding=encoding)
+    _, rows = read_columns(path, (column,), encoding=encoding, in_order=("text",))
     found = [Document(cells[0], line) for line, cells in rows]
     if not found:
         raise FileError(f"{path}, line 1: the file contains no text; expected a column {column!r}.")

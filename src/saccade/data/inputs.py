@@ -2,79 +2,180 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from saccade.data.labelled import split_label
-from saccade.data.lines import choose_encoding, is_utf8, read_lines, suffix
-from saccade.data.tables import TABLES, Column, note_skipped, read_columns, table_format
-from saccade.data.tagged import CONLLU, are_columns, read_tagged
+from saccade.data.lines import choose_encoding, read_lines, suffix
+from saccade.data.paths import column as parse_column
+from saccade.data.tables import TABLES, Column, is_named, note_skipped, read_columns, split_line, table_format
+from saccade.data.tagged import CONLLU, in_columns, read_tagged, without_labels
+from saccade.errors import FileError, counted
 
-__all__ = ["read_texts", "read_words", "suffix_of"]
+__all__ = ["LabelledFormat", "read_prompts", "read_texts", "read_words", "suffix_of"]
 
 #: The number of lines from which the format of a stream is inferred.
 LOOKED_AT = 50
+#: What decides how a file is read if it can be read in two ways.
+DECIDED_BY = "add --lines if each line is a text"
+
+
+@dataclass(frozen=True)
+class LabelledFormat:
+    """The labels of a classifier, and whether its training file had lines with a label, a space and a text."""
+
+    labels: Collection[str]
+    in_lines: bool = False
 
 
 def read_texts(
     path: Path,
-    columns: Sequence[Column] = (),
+    columns: Sequence[Column | None] = (),
     wanted: int = 0,
     *,
-    labels: Collection[str] = (),
+    in_order: tuple[Column, ...] = (),
+    labelled: LabelledFormat | None = None,
+    header: bool | None = None,
     encoding: str | None = None,
     skip_bad: bool = False,
+    lines: bool = False,
 ) -> tuple[list[str], str]:
     """Read the texts in a file, and return them with a phrase that says how the file was read.
 
-    ``columns`` are the columns of the training table, in the order that they have if there is no header. The texts are
-    in the column with the index ``wanted``, and the other columns may be missing. A file that is not a table has one
-    text per line. If most lines begin with one of the ``labels``, as in a training file, the label is dropped.
+    The texts of a table are in the column with the index ``wanted`` among those of the training table, ``columns``. The
+    others may be missing, or None. For ``in_order`` and ``header`` see `read_columns`. A file that is not a table has
+    one text per line, or if the training file had them, a label and a text. With ``lines``, each line is a text,
+    whatever it looks like.
     """
-    name, notes = _encoding(path, encoding)
-    if columns and table_format(path) in TABLES:
-        chosen, place = _columns_to_read(path, columns, wanted, name)
-        bad: list[str] | None = [] if skip_bad else None
-        how, found = read_columns(path, chosen, encoding=name, bad=bad)
-        rows = [[" ".join(cell.split()) for cell in cells] for _, cells in found]
-        if len(chosen) > 1 and labels and 2 * sum(row[1 - place] in labels for row in rows) <= len(rows):
-            read_columns(path, (columns[wanted],), encoding=name)  # raises an error: no column has this name
-        return [row[place] for row in rows], "; ".join(
-            (f"texts from column {chosen[place]}", *how, *notes, *note_skipped(bad))
-        )
+    if columns and not lines and table_format(path) in TABLES:
+        return _table_texts(path, columns, wanted, in_order, labelled, header, encoding, skip_bad)
+    name, notes = choose_encoding(path, encoding)
     texts = [text.strip() for _, text in read_lines(path, name)]
-    pairs = [split_label(text) for text in texts]
-    labelled = sum(bool(text) and label in labels for label, text in pairs)
-    filled = sum(map(bool, texts))
-    if 2 * labelled <= filled or (filled == 1 and "\t" not in "".join(texts)):  # a single text may start with any word
+    if lines or labelled is None or not _has_labels(path, texts, labelled, by_column=tuple(columns) == (0, 1)):
         return texts, "; ".join(("one text per line", *notes))
-    how = (
-        f"one label and one text per line, labels ignored ({labelled:,} of {filled:,} lines start with a known label)",
+    how = ("one label and one text per line, labels ignored", *notes)
+    return [" ".join(split_label(text)[1].split()) for text in texts if text], "; ".join(how)
+
+
+def read_prompts(
+    path: Path, column: str, *, labelled: bool, encoding: str | None, lines: bool = False, **_: Any
+) -> tuple[list[str], str]:
+    """Read the texts in a column of a table, or the lines of another file, without their first word if it was a label
+    in training (``labelled``), unless ``lines`` says that each line is a text."""
+    if suffix(path) in TABLES and not lines:
+        return read_texts(path, [parse_column(column)], in_order=("text",), encoding=encoding)
+    texts, how = read_texts(path, encoding=encoding, lines=True)
+    if not labelled or lines:
+        return texts, how
+    return [text.partition(" ")[2].strip() for text in texts], f"{how}, without its first word, which is a label"
+
+
+def _has_labels(path: Path, texts: Sequence[str], labelled: LabelledFormat, *, by_column: bool) -> bool:
+    """Return whether each line begins with a label. A file that can be read in two ways is refused."""
+    if by_column:
+        return True
+    pairs = [split_label(text) for text in texts if text]
+    count = sum(bool(text) and label in labelled.labels for label, text in pairs)
+    if labelled.in_lines and count == len(pairs) > 1:
+        return True
+    if count > 0 if labelled.in_lines else 2 * count > len(pairs) > 1:
+        raise FileError(
+            f"{path}: {count:,} of {counted(len(pairs), 'line')} {'begins' if count == 1 else 'begin'} with a label of "
+            f"this model, so it is not clear whether the lines begin with labels; {DECIDED_BY}, or --columns 1,0 if "
+            "each line is a label and a text."
+        )
+    return False
+
+
+def _table_texts(
+    path: Path,
+    columns: Sequence[Column | None],
+    wanted: int,
+    in_order: tuple[Column, ...],
+    labelled: LabelledFormat | None,
+    header: bool | None,
+    encoding: str | None,
+    skip_bad: bool,
+) -> tuple[list[str], str]:
+    name, _ = choose_encoding(path, encoding)
+    column = columns[wanted]
+    assert column is not None
+    chosen = _columns_to_read(path, columns, column, in_order, name, all_of_json=skip_bad)
+    place, other = chosen.index(column), 1 - chosen.index(column) if len(chosen) > 1 else None
+    # A table with a single column need not name it.
+    unnamed = in_order if other is not None else chosen
+    bad: list[str] | None = [] if skip_bad else None
+    how, found = read_columns(
+        path, chosen, header=header, encoding=encoding, in_order=unnamed, numbers=set(chosen) - {column}, bad=bad
     )
-    return [" ".join(text.split()) for _, text in pairs], "; ".join((*how, *notes))
+    rows = [(line, [" ".join(cell.split()) for cell in cells]) for line, cells in found]
+    if labelled is not None:
+        rows = [row for row in rows if any(row[1])]  # blank lines are skipped in training and scoring too
+        if other is not None and bad is not None:
+            rows = _without_gaps(path, rows, other, bad)
+        is_unnamed = table_format(path) != ".jsonl" and not is_named(path, chosen, name)
+        if other is not None and isinstance(column, str) and is_unnamed:
+            _check_labels(path, [cells[other] for _, cells in rows], labelled.labels)
+    said = (f"texts from column {column}", *how, *note_skipped(bad))
+    return [cells[place] for _, cells in rows], "; ".join(said)
 
 
-def _encoding(path: Path, given: str | None) -> tuple[str, tuple[str, ...]]:
-    """Use the encoding of the training file only for input that is not UTF-8, because terminals send UTF-8 anyway."""
-    return choose_encoding(path, given if given is not None and path.is_file() and not is_utf8(path) else None)
+def _without_gaps(
+    path: Path, rows: list[tuple[int, list[str]]], label: int, bad: list[str]
+) -> list[tuple[int, list[str]]]:
+    """Leave out the rows that scoring skips as bad, because they have no label or no text, unless none has a label."""
+    if not any(cells[label] for _, cells in rows):
+        return rows
+    bad += [f"{path}, line {line}: expected a label and a text." for line, cells in rows if not all(cells)]
+    return [row for row in rows if all(row[1])]
+
+
+def _check_labels(path: Path, found: Sequence[str], known: Collection[str]) -> None:
+    """Refuse a table without a header whose first column is not that of the labels."""
+    if 2 * sum(label in known for label in found) <= len(found):
+        raise FileError(
+            f"{path}, line 1: no column is named, and most of the first column, such as {found[0][:40]!r}, is not a "
+            "label of this model; say which column has the texts, such as --columns 0."
+        )
 
 
 def _columns_to_read(
-    path: Path, columns: Sequence[Column], wanted: int, encoding: str
-) -> tuple[tuple[Column, ...], int]:
-    """Return the columns to read, and the index among them of the one with the texts."""
-    column = columns[wanted]
+    path: Path,
+    columns: Sequence[Column | None],
+    wanted: Column,
+    in_order: tuple[Column, ...],
+    encoding: str,
+    *,
+    all_of_json: bool,
+) -> tuple[Column, ...]:
+    """Return the columns of the training table if the file has all of them, and otherwise the wanted one."""
+    every = tuple(column for column in columns if column is not None)
     kind = table_format(path)
-    if kind == ".jsonl" or isinstance(column, int):
-        return (column,), 0
-    first = next((text for _, text in read_lines(path, encoding)), "")
-    (cells,) = _rows([first], kind)
-    return ((column,), 0) if column in cells or len(cells) == 1 else (tuple(columns), wanted)
+    cells = _first_cells(path, kind, encoding)
+    if kind == ".jsonl":
+        has_all = all_of_json and all(column in cells for column in every)
+    elif all(isinstance(column, int) for column in every):
+        has_all = max(map(int, every)) < len(cells)
+    else:
+        by_order = every == in_order and len(cells) == len(every) and not is_named(path, [wanted], encoding)
+        has_all = is_named(path, every, encoding) or by_order
+    return every if has_all else (wanted,)
+
+
+def _first_cells(path: Path, kind: str, encoding: str) -> list[Any]:
+    """Return the cells of the first row of a table; in JSON, the names or numbers of its columns."""
+    first = next((text for _, text in read_lines(path, encoding) if text.strip()), "")
+    if kind != ".jsonl":
+        return _rows([first], kind)[0]
+    with suppress(ValueError, RecursionError):
+        value = json.loads(first)
+        return list(value) if isinstance(value, dict) else list(range(len(value))) if isinstance(value, list) else []
+    return []
 
 
 def read_words(
@@ -86,14 +187,31 @@ def read_words(
     feature_columns: Sequence[str] = (),
     separator: str | None = None,
     encoding: str | None = None,
+    lines: bool = False,
+    has_labels: bool | None = None,
 ) -> tuple[list[Any], str]:
     """Read sentences as lists of words if the file is CoNLL-U or has columns; otherwise one text per line. With
-    features, a word is a list of the word and its features."""
-    name, notes = _encoding(path, encoding)
-    if suffix(path) != CONLLU and not are_columns(path, word_column, label_column, separator, name, labels):
+    features, a word is a list of the word and its features. ``has_labels`` says that there are columns, and whether one
+    of them has labels; without it, the file decides (`in_columns`)."""
+    name, _ = choose_encoding(path, encoding)
+    if lines:
+        return read_texts(path, encoding=encoding, lines=True)
+    if suffix(path) == CONLLU:
+        has_labels = True
+    elif has_labels is None:
+        has_labels = in_columns(path, (word_column, label_column, *feature_columns), separator, name, labels)
+        if has_labels is False:
+            word_column, feature_columns = without_labels(word_column, label_column, feature_columns)
+    if has_labels is None:
         return read_texts(path, encoding=encoding)
     sentences, report = read_tagged(
-        path, word_column, label_column, feature_columns=feature_columns, separator=separator, encoding=name
+        path,
+        word_column,
+        label_column,
+        feature_columns=feature_columns,
+        separator=separator,
+        encoding=encoding,
+        labelled=has_labels,
     )
     words: list[Any] = [
         [[word, *more] for word, more in zip(one.words, one.features, strict=True)]
@@ -101,7 +219,8 @@ def read_words(
         else list(one.words)
         for one in sentences
     ]
-    return words, "; ".join(("one word per line, labels ignored", *report.notes, *notes))
+    ignored = ", labels ignored" if has_labels else ""
+    return words, "; ".join((f"one word per line{ignored}", *report.notes))
 
 
 def suffix_of(path: Path, trained: str, columns: Sequence[Column]) -> str:
@@ -118,7 +237,7 @@ def suffix_of(path: Path, trained: str, columns: Sequence[Column]) -> str:
     if trained not in (".csv", ".tsv"):
         return ".txt"
     rows = _rows(lines, trained)
-    has_header = any(column in rows[0] for column in columns)
+    has_header = any(is_named(path, [column], encoding, trained) for column in columns if isinstance(column, str))
     alike = sum(len(row) == len(rows[0]) for row in rows) if len(rows[0]) > 1 else 0
     # Tabs make a table even if a few rows are bad. A single sentence with a comma is not a table, but several lines
     # with equally many commas almost always are.
@@ -128,5 +247,4 @@ def suffix_of(path: Path, trained: str, columns: Sequence[Column]) -> str:
 
 def _rows(lines: Sequence[str], kind: str) -> list[list[str]]:
     """Split each line into cells, independently of the other lines."""
-    rows = [next(csv.reader([text]), []) if kind == ".csv" else text.split("\t") for text in lines]
-    return [[cell.strip() for cell in cells] for cells in rows]
+    return [[cell.strip() for cell in split_line(text, "," if kind == ".csv" else "\t")] for text in lines]

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from saccade.data.labels import LabelReport, collect
-from saccade.data.lines import choose_encoding, read_lines
-from saccade.data.tables import TABLES, note_skipped, read_columns, refuse_or_skip, table_format
+from saccade.data.lines import choose_encoding, read_lines, suffix
+from saccade.data.tables import (
+    TABLES,
+    note_skipped,
+    read_columns,
+    refuse_header,
+    refuse_or_skip,
+    table_format,
+)
+from saccade.errors import FileError
 
-__all__ = ["LabelledText", "read_labelled", "split_label"]
+__all__ = ["LABEL_FIRST", "LabelledText", "read_labelled", "split_label"]
+
+#: The columns of a table without a header, if nobody says which they are.
+LABEL_FIRST = ("label", "text")
 
 
 @dataclass(frozen=True)
@@ -52,18 +64,42 @@ def read_labelled(
     """Read the labelled texts in a file: a table, judging by its suffix or its tabs, or lines with a label, a space and
     a text.
 
-    If columns are chosen by name and a table has no header, its first column is the label. Blank lines are skipped. A
-    label without a text, or a text without a label, is an error; with ``skip_bad`` it is skipped and counted.
+    If a table has no header and no columns are chosen, its first column is the label. Blank lines are skipped. A label
+    without a text, or a text without a label, is an error; with ``skip_bad`` it is skipped and counted.
     """
     bad: list[str] | None = [] if skip_bad else None
-    if table_format(path) in TABLES:
-        columns = (label_column, text_column)
-        notes, rows = read_columns(path, columns, header=header, encoding=encoding, numbers=(label_column,), bad=bad)
+    is_table = table_format(path) in TABLES
+    if is_table:
+        notes, rows = read_columns(
+            path,
+            (label_column, text_column),
+            header=header,
+            encoding=encoding,
+            in_order=LABEL_FIRST,
+            numbers=(label_column,),
+            bad=bad,
+        )
     else:
-        name, notes = choose_encoding(path, encoding)
+        if isinstance(text_column, int) and (label_column, text_column) != (0, 1):
+            raise FileError(
+                f"{path} is not a table: each line is a label, a space and a text, which are columns 0 and 1; it has "
+                f"no other columns to choose."
+            )
+        name, found = choose_encoding(path, encoding)
+        notes = ("one label and one text per line", *found)
         rows = ((number, list(split_label(line))) for number, line in read_lines(path, name))
     texts, report = collect(str(path), _texts(str(path), rows, bad), unit="texts", notes=notes)
+    if is_table and header is None and suffix(path) != ".jsonl":
+        _refuse_header(path, texts)
     return texts, replace(report, notes=(*report.notes, *note_skipped(bad)))
+
+
+def _refuse_header(path: str | Path, texts: Sequence[LabelledText]) -> None:
+    """Refuse a file whose first line seems to name columns, but not those that were asked for."""
+    first, *others = texts
+    counts = Counter(one.label for one in others)
+    if first.line == 1 and len(others) >= 10 and first.label not in counts and min(counts.values()) > 1:
+        refuse_header(path, (first.label, first.text))
 
 
 def split_label(line: str) -> tuple[str, str]:

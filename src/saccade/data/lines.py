@@ -8,6 +8,7 @@ import io
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import IO, cast
 
@@ -19,13 +20,14 @@ __all__ = [
     "LONGEST_LINE",
     "choose_encoding",
     "is_tabbed",
-    "is_utf8",
     "open_bytes",
     "read_lines",
     "suffix",
     "unreadable",
 ]
 
+#: How a person says what encoding a file has.
+HOW_TO_SET = "--encoding for predict and evaluate, data.encoding for training"
 _BLOCK = 1 << 20
 _GZIP = b"\x1f\x8b"
 #: The maximum number of characters in a line (of bytes in UTF-8). Tokenizing a text of 100 MB would take gigabytes.
@@ -93,7 +95,7 @@ def _utf8_lines(path: str | Path) -> Iterator[tuple[int, str]]:
             except UnicodeDecodeError as error:
                 raise FileError(
                     f"{path}, line {number}: byte {error.start + 1} of the line (0x{line[error.start]:02x}) is "
-                    "not UTF-8; fix it, or set data.encoding to the file's encoding."
+                    f"not UTF-8; fix it, or give the file's encoding ({HOW_TO_SET})."
                 ) from None
             yield number, text.removesuffix("\n").removesuffix("\r")
 
@@ -134,6 +136,8 @@ def choose_encoding(path: str | Path, given: str | None = None) -> tuple[str, tu
     The encoding is UTF-8 if the bytes are valid UTF-8, because text in other encodings almost never is. Otherwise
     ``charset_normalizer`` guesses the encoding, and a note says which was chosen. UTF-8 with a few invalid bytes is an
     error, because any other encoding would garble the rest.
+
+    A ``given`` encoding is for files that are not UTF-8: of two files that share the setting, one may be.
     """
     if given is not None:
         try:
@@ -142,7 +146,10 @@ def choose_encoding(path: str | Path, given: str | None = None) -> tuple[str, tu
             raise OptionError(
                 f"There is no encoding {given!r}; try utf-8, utf-16, latin-1, cp1252 or gb18030."
             ) from None
-        return given, ()
+        if codecs.lookup(given).name.removesuffix("-sig") == "utf-8" or not (letters := _utf8_letters(path, given)):
+            return given, ()
+        note = f"{path} is UTF-8, so it was not read as {given}"
+        return "utf-8", () if letters == "ascii" else (note,)
     with open_bytes(path) as stream:
         beginning = stream.read(4)
         stream.seek(0)
@@ -157,12 +164,24 @@ def choose_encoding(path: str | Path, given: str | None = None) -> tuple[str, tu
         for _ in _utf8_lines(path):  # raises an error that names the first invalid byte
             pass
     assert guess is not None
-    return guess, (f"{path} is not UTF-8; it was read as {guess} (if that is wrong, set data.encoding)",)
+    return guess, (f"{path} is not UTF-8; it was read as {guess} (if that is wrong, give its encoding: {HOW_TO_SET})",)
 
 
-def is_utf8(path: Path) -> bool:
+def _utf8_letters(path: str | Path, given: str) -> str:
+    """Return "ascii" or "other" for the letters of a file that is UTF-8, and nothing if it is not, or if it may well be
+    in the given encoding, which writes zero bytes, or letters as ASCII, as UTF-7 does."""
+    is_plain, decoder = True, codecs.getincrementaldecoder("utf-8")()
     with open_bytes(path) as stream:
-        return _not_utf8(iter(lambda: stream.read(_BLOCK), b"")) is None
+        for block in chain(iter(lambda: stream.read(_BLOCK), b""), [b""]):
+            is_plain = is_plain and block.isascii()
+            try:
+                decoder.decode(block, final=not block)
+            except UnicodeDecodeError:
+                return ""
+            if b"\0" in block:
+                return ""
+    written = "é中".encode(given, "ignore")  # no encoding has neither
+    return "" if is_plain and written and written.isascii() else "ascii" if is_plain else "other"
 
 
 def _is_broken_utf8(path: str | Path) -> bool:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from saccade.data.lines import choose_encoding, read_lines
+from saccade.data.lines import choose_encoding, read_lines, suffix
 from saccade.data.report import FINDINGS, SHOWN, Finding, Lengths, Report
-from saccade.data.tables import note_skipped, read_columns
+from saccade.data.tables import note_skipped, read_columns, refuse_header
 from saccade.errors import FileError, OptionError, counted
 
 __all__ = ["Cleaning", "Pair", "PairCollector", "read_parallel", "read_table"]
@@ -176,10 +176,20 @@ def read_table(
     """
     collector = PairCollector(cleaning)
     bad: list[str] | None = [] if skip_bad else None
-    notes, rows = read_columns(path, (source, target), header=header, encoding=encoding, bad=bad)
+    in_order = ("source", "target")
+    notes, rows = read_columns(path, (source, target), header=header, encoding=encoding, in_order=in_order, bad=bad)
     for line, (source_text, target_text) in rows:
         collector.add(Pair(_one_line(source_text), _one_line(target_text), line))
+    if header is None and suffix(path) != ".jsonl":
+        _refuse_header(path, collector.pairs)
     return collector.pairs, collector.report((path,), (*notes, *note_skipped(bad)))
+
+
+def _refuse_header(path: str | Path, pairs: Sequence[Pair]) -> None:
+    """Refuse a file of sentences whose first line is two single words: the names of its columns."""
+    sentences = sum(" " in pair.source and " " in pair.target for pair in pairs)
+    if len(pairs) > 10 and pairs[0].line == 1 and sentences == len(pairs) - 1:
+        refuse_header(path, (pairs[0].source, pairs[0].target))
 
 
 def _one_line(text: str) -> str:

@@ -28,6 +28,9 @@ __all__ = [
     "to_dot_bracket",
 ]
 
+#: The columns of a table, unless others are chosen.
+COLUMNS = ("sequence", "structure")
+
 UNPAIRED = -1
 #: The bases, and the letters that stand for one of several bases (IUPAC), which the model reads as unknown.
 BASES, AMBIGUOUS = "ACGU", "NRYSWKMBDHV"
@@ -149,7 +152,7 @@ def to_connectivity_table(molecule: Molecule) -> str:
 def read_molecules(
     path: Path,
     *,
-    columns: Sequence[str] = ("sequence", "structure"),
+    columns: Sequence[str] = COLUMNS,
     id_column: str | None = None,
     encoding: str | None = None,
     structures: bool = True,
@@ -184,7 +187,7 @@ def read_molecules(
 
 def _from_table(path: Path, columns: Sequence[str], id_column: str | None, encoding: str | None) -> Iterator[Molecule]:
     wanted = [*columns, *([id_column] if id_column is not None else [])]
-    _, rows = read_columns(path, tuple(map(column, wanted)), encoding=encoding)
+    _, rows = read_columns(path, tuple(map(column, wanted)), encoding=encoding, in_order=COLUMNS[: len(wanted)])
     for line, cells in rows:
         if not any(cells):
             continue

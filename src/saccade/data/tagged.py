@@ -19,7 +19,7 @@ from saccade.data.labels import LabelReport, collect
 from saccade.data.lines import choose_encoding, read_lines, suffix
 from saccade.errors import FileError, OptionError, counted
 
-__all__ = ["CONLLU", "TaggedSentence", "are_columns", "read_tagged"]
+__all__ = ["CONLLU", "DEFAULT_FIELDS", "TaggedSentence", "in_columns", "read_tagged", "without_labels"]
 
 #: A line that some corpora put between documents, in place of a sentence.
 DOCUMENT_START = "-DOCSTART-"
@@ -30,6 +30,8 @@ _PARSERS = {"id": DEFAULT_FIELD_PARSERS["id"]}
 
 #: The number of lines that are used to tell columns from plain text.
 LOOKED_AT = 200
+#: More columns than any file has.
+UNLIMITED = 1 << 30
 
 NumberedLine = tuple[int, str]
 WordLine = tuple[int, str, str, tuple[str, ...]]  # line, word, label, features
@@ -67,6 +69,7 @@ def read_tagged(
     separator: str | None = None,
     encoding: str | None = None,
     max_length: int | None = None,
+    labelled: bool = True,
 ) -> tuple[list[TaggedSentence], LabelReport]:
     """Read the sentences in a file: CoNLL-U if its suffix is ``.conllu``, otherwise columns.
 
@@ -76,7 +79,7 @@ def read_tagged(
     Other columns are given by number, from 0 or from the end (-1 is the last), or by name if the first line names them.
     The first and the last column are the default. Unless ``separator`` is given, columns are separated by commas in a
     ``.csv`` file, by tabs if the first line has any, and otherwise by white space. ``feature_columns`` say more about
-    each word, such as its part of speech.
+    each word, such as its part of speech. Without ``labelled``, no column has labels, and they are empty.
     """
     name, notes = choose_encoding(path, encoding)
     lines = read_lines(path, name)
@@ -85,8 +88,10 @@ def read_tagged(
         words = _conllu_words(path, lines, *columns, feature_columns)
         notes = (*notes, _note([*columns, *feature_columns]))
     else:
-        columns = word_column or "0", label_column or "-1"
-        words, choices = _column_words(path, lines, (*columns, *feature_columns), separator)
+        every = [word_column or "0", label_column or "-1", *feature_columns]
+        if not labelled:
+            del every[1]
+        words, choices = _column_words(path, lines, every, separator, labelled)
         notes = (*notes, *choices)
     return collect(str(path), _sentences(str(path), words), unit="sentences", max_length=max_length, notes=notes)
 
@@ -107,9 +112,11 @@ def _sentences(file: str, words: Iterable[WordLine | None]) -> Iterator[TaggedSe
 # --- CoNLL-U -----------------------------------------------------------------------------------------------
 
 
-def _note(columns: Sequence[str]) -> str:
+def _note(columns: Sequence[str], labelled: bool = True) -> str:
     """Say which columns are read."""
-    return f"columns {columns[0]} and {columns[1]}" + "".join(f", and {one} as a feature" for one in columns[2:])
+    features = columns[2:] if labelled else columns[1:]
+    read = f"columns {columns[0]} and {columns[1]}" if labelled else f"column {columns[0]}, no labels"
+    return read + "".join(f", and {one} as a feature" for one in features)
 
 
 def _conllu_words(
@@ -142,9 +149,9 @@ def _conllu_words(
 
 
 def _column_words(
-    path: str | Path, lines: Iterator[NumberedLine], columns: Sequence[str], separator: str | None
+    path: str | Path, lines: Iterator[NumberedLine], columns: Sequence[str], separator: str | None, labelled: bool
 ) -> tuple[Iterator[WordLine | None], tuple[str, ...]]:
-    """Return the words, and notes on the choices that were made."""
+    """Return the words, and notes on the choices that were made. The second column has the labels, if there are any."""
     # The start of a document ends a sentence, as a blank line does.
     lines = ((number, "" if text.startswith(DOCUMENT_START) else text) for number, text in lines)
     first = next(((number, text) for number, text in lines if text.strip()), None)
@@ -153,7 +160,7 @@ def _column_words(
     split, separated = _splitter(path, first[1], separator)
     cells = split(first[1])
     where = f"{path}, line {first[0]}"
-    if len(cells) == 1:
+    if len(cells) == 1 < len(columns):
         raise FileError(f"{where}: there is only one column (separator: {separated}); expected a word and a label.")
     places = []
     if not all(map(_is_number, columns)):
@@ -164,7 +171,7 @@ def _column_words(
                     f"{where}: there is no column named {column!r}; the line has: {', '.join(map(repr, names))}."
                 )
             places.append(names.index(column))
-        note = f"{_note(columns)}, named in line {first[0]}, separated by {separated}"
+        note = f"{_note(columns, labelled)}, named in line {first[0]}, separated by {separated}"
     else:
         for number in map(int, columns):
             if not -len(cells) <= number < len(cells):
@@ -174,27 +181,54 @@ def _column_words(
                 )
             places.append(number % len(cells))
         lines = chain([first], lines)
-        note = f"{_note([str(place) for place in places])}, numbered from 0, separated by {separated}"
-    return _read_cells(path, lines, split, places, (first[0], len(cells))), (note,)
+        note = f"{_note([str(place) for place in places], labelled)}, numbered from 0, separated by {separated}"
+    return _read_cells(path, lines, split, places, (first[0], len(cells)), labelled), (note,)
 
 
-def are_columns(
-    path: Path, word: str | None, label: str | None, separator: str | None, encoding: str, known: Collection[str]
-) -> bool:
-    """Return whether a file has words and labels in columns rather than one text per line: its first line names the
-    columns, or most of its labels are known."""
-    lines = [text for _, text in islice(read_lines(path, encoding), LOOKED_AT) if text.strip()]
+def without_labels(word: str | None, label: str | None, features: Sequence[str]) -> tuple[str | None, list[str]]:
+    """Return the columns of words and features in a file that lacks the labels of the training files. By number, they
+    are in the same order as there."""
+    columns = [word or "0", *features, label or "-1"]
+    if not all(map(_is_number, columns)):
+        return word, list(features)
+    order = sorted(range(len(columns)), key=lambda place: int(columns[place]) % UNLIMITED)
+    order.remove(len(columns) - 1)
+    first, *others = (str(order.index(place)) for place in range(len(order)))
+    return first, others
+
+
+def in_columns(
+    path: Path, columns: Sequence[str | None], separator: str | None, encoding: str, known: Collection[str]
+) -> bool | None:
+    """Return whether the columns of a file include labels, or None if it has no columns but one text per line.
+
+    ``columns`` are those of the words, the labels and the features in the training files. A file has columns if its
+    first line names them, if tabs or the given ``separator`` divide its lines, or if most labels are ``known`` where
+    the training files had labels. It has no labels if one column is missing. Raises an error if both are likely.
+    """
+    looked_at = (text for _, text in islice(read_lines(path, encoding), LOOKED_AT))
+    lines = [text for text in looked_at if text.strip() and not text.startswith(DOCUMENT_START)]
     if not lines or (split := _splitter(path, lines[0], separator)[0])(lines[0]) == []:
+        return None
+    rows = [split(text) for text in lines]
+    every = [columns[0] or "0", columns[1] or "-1", *(one or "" for one in columns[2:])]
+    width, is_divided = len(rows[0]), separator is not None or "\t" in lines[0]
+    if not all(map(_is_number, every)):
+        names = [cell.strip() for cell in rows[0]]
+        missing = [name for name in every if name not in names]
+        return not missing if missing in ([], [every[1]]) or (is_divided and width > 1) else None
+    if width == len(every) - 1 > 1 and all(len(row) == width for row in rows):
         return False
-    rows = [split(text) for text in lines if not text.startswith(DOCUMENT_START)]
-    names = [name for name in (word, label) if name is not None and not _is_number(name)]
-    if names:
-        return all(name in rows[0] for name in names)
-    place = int(label or -1)
-    width = len(rows[0])
-    if width < 2 or not -width <= place < width or any(len(row) != width for row in rows):
-        return False
-    return 2 * sum(row[place].strip() in known for row in rows) > len(rows)
+    place = int(every[1])
+    count = sum(-len(row) <= place < len(row) and len(row) > 1 and row[place].strip() in known for row in rows)
+    if width > 1 and (is_divided or 2 * count >= len(rows) > 1):
+        return True
+    if count or (len(rows) > 1 and all(len(row) == 1 for row in rows)):
+        raise FileError(
+            f"{path} may have one word per line or one text per line; add --lines if each line is a text, or --columns "
+            "with the columns of the words, the labels (- if there are none) and the features, such as --columns 0,-."
+        )
+    return None
 
 
 def _splitter(path: str | Path, first: str, separator: str | None) -> tuple[Callable[[str], list[str]], str]:
@@ -216,6 +250,7 @@ def _read_cells(
     split: Callable[[str], list[str]],
     places: Sequence[int],
     first: tuple[int, int],
+    labelled: bool,
 ) -> Iterator[WordLine | None]:
     for number, text in lines:
         if not text.strip():
@@ -228,11 +263,11 @@ def _read_cells(
                 f"as in line {first[0]}, "
                 "or a blank line between sentences."
             )
-        word, label, *features = (cells[place].strip() for place in places)
-        if not word or not label or not all(features):
-            missing = "word" if not word else "label" if not label else "feature"
+        word, *others = (cells[place].strip() for place in places)
+        if not word or not all(others):
+            missing = "word" if not word else "label" if labelled and not others[0] else "feature"
             raise FileError(f"{path}, line {number}: there is no {missing}; expected a word and its label.")
-        yield number, word, label, tuple(features)
+        yield number, word, others[0] if labelled else "", tuple(others[labelled:])
 
 
 def _is_number(column: str) -> bool:

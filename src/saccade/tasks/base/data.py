@@ -26,6 +26,7 @@ __all__ = [
     "column_keys",
     "draw_splits",
     "hold_out",
+    "table_rows",
     "write_lines",
 ]
 
@@ -59,6 +60,24 @@ def write_lines(path: Path, lines: Iterable[str]) -> Path:
     """Write a text file, each line with its line feed."""
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
     return path
+
+
+def table_rows(
+    columns: Sequence[str | int], examples: Iterable[Sequence[str]], has_header: bool = False
+) -> Iterable[str]:
+    """Return the lines of a table with tabs, each cell in its column. Names are in the first line; numbers count from 0
+    and all other columns have an underscore."""
+    numbers = [column for column in columns if isinstance(column, int)]
+    if not numbers:
+        return ["\t".join(map(str, columns)), *map("\t".join, examples)]
+    names = [column for column in columns if isinstance(column, str)]
+    free = [place for place in range(max(numbers) + 1 + len(names)) if place not in numbers]
+    places = [column if isinstance(column, int) else free[names.index(column)] for column in columns]
+    header = dict(zip(places, map(str, columns), strict=True))
+    rows = [dict(zip(places, cells, strict=True)) for cells in examples]
+    width = max(places) + 1
+    every = [header, *rows] if has_header or names else rows
+    return ["\t".join(row.get(place, "_") for place in range(width)) for row in every]
 
 
 def hold_out(
@@ -121,6 +140,7 @@ class DataReader(ABC, Generic[Raw]):
 
     settings: ClassVar[type[Config]]  # the ``[data]`` table of a recipe
     read_as: ClassVar[tuple[str, ...]] = ()  # the keys in that table that apply to every file, such as its encoding
+    column_fields: ClassVar[tuple[str, ...]] = ()  # those of them that name columns, in the order of --columns
 
     @classmethod
     @abstractmethod
@@ -137,6 +157,22 @@ class DataReader(ABC, Generic[Raw]):
     def read_for_scoring(cls, settings: Any, say: Say = lambda note: None) -> list[Raw]:
         """Return all examples of the first file, without dropping any. ``say`` is called with notes on how it was
         read."""
+
+    @classmethod
+    def inputs_from(cls, columns: str) -> dict[str, Any]:
+        """Return the keys for the columns of a file to predict, in which ``-`` stands for a column that the file does
+        not have, and columns at the end can be left out."""
+        given = [column.strip() for column in columns.split(",")]
+        if not cls.column_fields:
+            raise OptionError("--columns does not apply to this model, because its inputs are not in columns.")
+        if len(given) > len(cls.column_fields) or not all(given) or given[0] == "-":
+            names = ",".join(field.removesuffix("_column") for field in cls.column_fields)
+            raise OptionError(
+                f"--columns takes names or numbers of the columns {names}, with - for one that the file does not have, "
+                f"not {columns!r}."
+            )
+        known = [None if column == "-" else column for column in given]
+        return dict(zip(cls.column_fields, [*known, *[None] * len(cls.column_fields)], strict=False))
 
     @classmethod
     def as_trained(cls, recipe: Mapping[str, Any]) -> dict[str, Any]:

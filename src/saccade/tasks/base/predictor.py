@@ -45,6 +45,7 @@ class Predictor(ABC):
     scoring: ClassVar[type[Config]] = NoOptions  # further options of ``evaluate``
     takes_workers: ClassVar[bool] = False  # whether several processes can share the inputs
     streams: ClassVar[bool] = False  # whether an answer can be shown while it is generated
+    takes_lines: ClassVar[bool] = False  # whether a line of a file can be an input
     reads: ClassVar[bool] = False  # whether ``view_input`` takes a text of any length
     kept_part: ClassVar[str] = ""  # "first" or "last", if only this part of a text that is too long is read
     input_types: ClassVar[tuple[type, ...]] = (object,)  # the types of the inputs of ``predict``
@@ -67,6 +68,7 @@ class Predictor(ABC):
         #: Whether no other code can change the weights; answers then need no checksum to notice that they have changed.
         self.is_exclusive = False
         self._engine = engine
+        self._read_otherwise: dict[str, Any] = {}
 
     @classmethod
     def open_engine(cls, bundle: Bundle, device: str, precision: str, workers: int) -> Any:
@@ -192,12 +194,28 @@ class Predictor(ABC):
 
     @property
     def read_as(self) -> dict[str, Any]:
-        """How the training files were read: their columns, encoding and so on."""
+        """How files are read: with the columns, encoding and so on of the training files, unless others are given."""
         reader = task_of_model(self.task.name).data
         fields = reader.settings.model_fields
-        return {
+        found = {
             key: self.bundle.data.get(key, fields[key].get_default(call_default_factory=True)) for key in reader.read_as
         }
+        return found | self._read_otherwise
+
+    def read_otherwise(self, columns: str | None = None, encoding: str | None = None, lines: bool = False) -> None:
+        """Read files otherwise than the training files: other columns (as in ``DataReader.inputs_from``), another
+        encoding, or, with ``lines``, each line as one input, whatever it looks like."""
+        reader = task_of_model(self.task.name).data
+        if encoding is not None and "encoding" not in reader.read_as:
+            raise OptionError(f"--encoding does not apply to {self.plural}, because their inputs are not texts.")
+        if lines and not self.takes_lines:
+            raise OptionError(f"--lines does not apply to {self.plural}, because their inputs are not lines of text.")
+        if lines and columns is not None:
+            raise OptionError("With --lines, a file has no columns; leave out --columns.")
+        given = {} if columns is None else reader.inputs_from(columns)
+        self._read_otherwise = (
+            given | ({} if encoding is None else {"encoding": encoding}) | ({"lines": lines} if lines else {})
+        )
 
     def replaced(self, given: Any, old: str, new: str) -> Any:
         """Return the input with one word replaced by another."""

@@ -22,6 +22,7 @@ class TextInputPredictor(Predictor):
 
     input_types: ClassVar[tuple[type, ...]] = (str,)
     input_name = "a text"
+    takes_lines = True
 
     def from_json(self, value: Any) -> str:
         if not isinstance(value, str):
@@ -63,10 +64,12 @@ class TextInputPredictor(Predictor):
         return argument
 
     def read_file(self, path: Path) -> tuple[list[Any], str]:
-        return read_texts(path, encoding=self.read_as.get("encoding"))
+        return read_texts(path, encoding=self.read_as.get("encoding"), lines=True)
 
     def read_unnamed(self, path: Path) -> tuple[list[Any], str]:
         """Read a table, JSON lines or plain lines, depending on what the first lines look like."""
+        if self.read_as.get("lines"):
+            return self.read_file(path)
         trained = suffix(str(self.bundle.data.get("file") or self.bundle.data.get("table") or ""))
         columns = [value for key, value in self.read_as.items() if key.endswith("column") and value is not None]
         return self.read_file(path.rename(path.with_suffix(suffix_of(path, trained, columns))))

@@ -12,9 +12,10 @@ from saccade.data.grammar import generate
 from saccade.data.labelled import LabelledText, read_labelled
 from saccade.data.labels import LabelReport
 from saccade.data.paths import column
+from saccade.data.tables import TABLES, read_columns, table_format
 from saccade.data.transcripts import TRANSCRIPTS
-from saccade.errors import OptionError
-from saccade.tasks.base.data import Size, Splits, write_lines
+from saccade.errors import FileError, OptionError
+from saccade.tasks.base.data import Size, Splits, table_rows, write_lines
 from saccade.tasks.base.labelled_data import LabelledData, LabelledFiles
 
 __all__ = ["ClassificationData", "ClassificationFiles"]
@@ -33,6 +34,9 @@ class ClassificationData(LabelledData):
         False, description="Skip rows of a table that cannot be read, and report how many were skipped"
     )
     label_column: str = Field("label", description="Label column: its name, or its number, counting from 0")
+    header: bool | None = Field(
+        None, description="Whether the first line of a table names its columns; found out if not given"
+    )
 
     @classmethod
     def read(cls, values: dict[str, Any], where: str) -> Self:
@@ -41,6 +45,8 @@ class ClassificationData(LabelledData):
         return super().read(values, where)
 
 
+#: The most texts whose labels may all be different.
+FEW = 20
 WIDTHS: dict[Size, int] = {"tiny": 64, "small": 128, "medium": 256}
 
 
@@ -48,15 +54,37 @@ class ClassificationFiles(LabelledFiles[LabelledText]):
     """Reads texts with one label each."""
 
     settings = ClassificationData
-    read_as = ("text_column", "label_column", "encoding", "skip_bad_rows")
+    read_as = ("text_column", "label_column", "header", "encoding", "skip_bad_rows")
     column_names = ("text", "label")
+    column_fields = ("text_column", "label_column")
+
+    @classmethod
+    def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, str]:
+        """Also refuse names that no file has. Only names that nobody chose may stand for the columns in order."""
+        table = super().table(files, columns)
+        if columns is not None:
+            chosen = column(table["label_column"]), column(table["text_column"])
+            for file in files:
+                if file.is_file() and table_format(file) in TABLES:
+                    read_columns(file, chosen)
+        return table
 
     @classmethod
     def read_file(
         cls, settings: ClassificationData, path: Path, trained_on: bool
     ) -> tuple[list[LabelledText], LabelReport]:
         columns = column(settings.text_column), column(settings.label_column)
-        return read_labelled(path, *columns, encoding=settings.encoding, skip_bad=settings.skip_bad_rows)
+        texts, report = read_labelled(
+            path, *columns, header=settings.header, encoding=settings.encoding, skip_bad=settings.skip_bad_rows
+        )
+        single = sum(count == 1 for count in report.labels.values())
+        if trained_on and 2 * single > len(texts) > FEW:
+            raise FileError(
+                f"{path}: {single:,} of {len(texts):,} texts have a label that no other text has, such as "
+                f"{texts[0].label[:40]!r}; choose the columns of texts and labels with --columns, such as "
+                "--columns 0,1 if the texts come first."
+            )
+        return texts, report
 
     @classmethod
     def builtin(cls, name: str) -> Callable[[int, int, str], list[LabelledText]]:
@@ -73,8 +101,10 @@ class ClassificationFiles(LabelledFiles[LabelledText]):
 
     @classmethod
     def write(cls, settings: ClassificationData, examples: Sequence[LabelledText], path: Path) -> list[str]:
-        rows = ["text\tlabel", *(f"{one.text}\t{one.label}" for one in examples)]
-        return ["--data", str(write_lines(path.with_suffix(".tsv"), rows)), "--columns", "text,label"]
+        """Write a table with the columns of the training files, so that every command reads it as it reads those."""
+        columns = column(settings.text_column), column(settings.label_column)
+        rows = table_rows(columns, [(one.text, one.label) for one in examples], settings.header is True)
+        return ["--data", str(write_lines(path.with_suffix(".tsv"), rows))]
 
     @classmethod
     def suitable(cls, splits: Splits[LabelledText]) -> Size:

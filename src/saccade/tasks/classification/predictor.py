@@ -11,9 +11,11 @@ import torch
 
 from saccade.attention import watch
 from saccade.attention.watching.watch import Rows
-from saccade.data.inputs import read_texts
-from saccade.data.labelled import LabelledText
+from saccade.data.inputs import LabelledFormat, read_texts
+from saccade.data.labelled import LABEL_FIRST, LabelledText
+from saccade.data.lines import suffix
 from saccade.data.paths import column
+from saccade.data.tables import TABLES
 from saccade.errors import OptionError
 from saccade.lens.axis import Axis
 from saccade.lens.view import View, view
@@ -46,9 +48,19 @@ class ClassificationPredictor(TextInputPredictor):
 
     def read_file(self, path: Path) -> tuple[list[str], str]:
         how = self.read_as
-        columns = column(how["label_column"]), column(how["text_column"])
+        columns = [None if how[key] is None else column(how[key]) for key in ("label_column", "text_column")]
+        trained = self.bundle.data.get("file")
+        in_lines = trained is not None and suffix(trained) not in TABLES
         return read_texts(
-            path, columns, 1, labels=self.task.labels, encoding=how["encoding"], skip_bad=how["skip_bad_rows"]
+            path,
+            columns,
+            1,
+            in_order=LABEL_FIRST,
+            labelled=LabelledFormat(self.task.labels, in_lines),
+            header=how["header"],
+            encoding=how["encoding"],
+            skip_bad=how["skip_bad_rows"],
+            lines=how.get("lines", False),
         )
 
     def answer(self, inputs: Sequence[str], options: Any, now: Snapshot) -> list[ClassificationAnswer]:

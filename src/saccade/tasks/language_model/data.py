@@ -89,6 +89,7 @@ class LanguageModelFiles(DataReader[Document]):
 
     settings = TextData
     read_as = ("documents", "labelled", "column", "encoding")
+    column_fields = ("column",)
 
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:

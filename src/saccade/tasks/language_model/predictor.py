@@ -10,8 +10,7 @@ import torch
 
 from saccade.attention import watch
 from saccade.attention.watching.watch import Rows
-from saccade.data.inputs import read_texts
-from saccade.data.paths import column
+from saccade.data.inputs import read_prompts
 from saccade.errors import OptionError
 from saccade.lens.view import View, view
 from saccade.models import LAST
@@ -60,7 +59,7 @@ class LanguageModelPredictor(TextInputPredictor, ContinuesText):
         return "language models"
 
     def read_file(self, path: Path) -> tuple[list[str], str]:
-        return read_texts(path, [column(self.read_as["column"])], encoding=self.read_as["encoding"])
+        return read_prompts(path, **self.read_as)
 
     def cost(self, given: str, options: GenerationOptions) -> Cost:
         return Cost.of(self.count_tokens(given), options.max_tokens, options.tries if options.sample else options.beam)

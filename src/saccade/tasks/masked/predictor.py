@@ -15,8 +15,7 @@ from torch import Tensor
 
 from saccade.attention import watch
 from saccade.attention.watching.watch import Rows
-from saccade.data.inputs import read_texts
-from saccade.data.paths import column
+from saccade.data.inputs import read_prompts
 from saccade.errors import OptionError
 from saccade.lens.view import View, view
 from saccade.models import LAST, Config
@@ -58,7 +57,7 @@ class MaskedLanguageModelPredictor(TextInputPredictor):
         return [_masked(text) for text in found]
 
     def read_file(self, path: Path) -> tuple[list[str], str]:
-        return read_texts(path, [column(self.read_as["column"])], encoding=self.read_as["encoding"])
+        return read_prompts(path, **self.read_as)
 
     def unknown(self, given: str) -> list[str]:
         return super().unknown(given.replace(MASK_TEXT, " "))

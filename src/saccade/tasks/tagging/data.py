@@ -10,7 +10,9 @@ from pydantic import Field
 
 from saccade.data.grammar import generate
 from saccade.data.labels import LabelReport
-from saccade.data.tagged import TaggedSentence, read_tagged
+from saccade.data.lines import suffix
+from saccade.data.tagged import CONLLU, DEFAULT_FIELDS, TaggedSentence, read_tagged
+from saccade.errors import OptionError
 from saccade.tasks.base.data import Size, Splits, write_lines
 from saccade.tasks.base.label_scores import are_spans
 from saccade.tasks.base.labelled_data import LabelledData, LabelledFiles
@@ -47,6 +49,20 @@ class TaggingFiles(LabelledFiles[TaggedSentence]):
     settings = TaggingData
     read_as = ("word_column", "label_column", "feature_columns", "separator", "encoding")
     column_names = ("word", "label")
+    column_fields = ("word_column", "label_column", "feature_columns")
+
+    @classmethod
+    def inputs_from(cls, columns: str) -> dict[str, Any]:
+        """The columns after the first two are features; that of the labels may be missing."""
+        given = [column.strip() for column in columns.split(",")]
+        if not all(given) or "-" in (given[0], *given[2:]):
+            raise OptionError(
+                "--columns takes names or numbers of the columns word,label,feature,..., with - in place of the label "
+                f"if the file has none, not {columns!r}."
+            )
+        label = given[1] if len(given) > 1 else "-"
+        found = {"word_column": given[0], "feature_columns": given[2:], "has_labels": label != "-"}
+        return found | ({} if label == "-" else {"label_column": label})
 
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
@@ -82,11 +98,29 @@ class TaggingFiles(LabelledFiles[TaggedSentence]):
 
     @classmethod
     def write(cls, settings: TaggingData, examples: Sequence[TaggedSentence], path: Path) -> list[str]:
-        """Write one word, its label and its features per line, with the separator of the training files."""
-        separator = settings.separator or "\t"
-        lines = (line for one in examples for line in (*map(separator.join, _rows(one)), ""))
-        columns = ",".join(map(str, range(2 + len(settings.feature_columns))))
-        return ["--data", str(write_lines(path.with_suffix(".txt"), lines)), "--columns", columns]
+        """Write the words and labels into the columns of the training files, so that every command reads them as it
+        reads those. Columns that were not read have an underscore."""
+        word, label = settings.word_column, settings.label_column
+        if suffix(settings.file or "") == CONLLU:
+            places = [DEFAULT_FIELDS.index(one) for one in (word or "form", label or "upos", *settings.feature_columns)]
+            kind, header, width = CONLLU, [], len(DEFAULT_FIELDS)
+        else:
+            columns = [word or "0", label or "-1", *settings.feature_columns]
+            named = not all(column.removeprefix("-").isdecimal() for column in columns)
+            kind, header = ".txt", [columns] if named else []
+            most = max((int(column) + 1 for column in columns if not named), default=0)
+            width = len(columns) if named else max(most, len(columns))
+            places = list(range(width)) if named else [int(column) % width for column in columns]
+        separator = "\t" if kind == CONLLU else settings.separator or "\t"
+        lines = [separator.join(names) for names in header]
+        for one in examples:
+            for number, row in enumerate(_rows(one), start=1):
+                cells = dict(zip(places, row, strict=True))
+                if kind == CONLLU:
+                    cells.setdefault(0, str(number))
+                lines.append(separator.join(cells.get(place, "_") for place in range(width)))
+            lines.append("")
+        return ["--data", str(write_lines(path.with_suffix(kind), lines))]
 
     @classmethod
     def suitable(cls, splits: Splits[TaggedSentence]) -> Size:

@@ -94,6 +94,9 @@ class TranslationData(Config):
     skip_bad_rows: bool = Field(
         False, description="Skip rows of a table that cannot be read, and report how many were skipped"
     )
+    header: bool | None = Field(
+        None, description="Whether the first line of a table names its columns; found out if not given"
+    )
     source_language: str = Field("source", description='Language code shown to people, such as "en"')
     target_language: str = Field("target", description='Language code shown to people, such as "fr"')
 
@@ -134,7 +137,8 @@ class TranslationFiles(DataReader[GoldPair]):
     """Reads pairs of texts from two parallel files or a table, or draws them from the built-in corpus."""
 
     settings = TranslationData
-    read_as = ("source_column", "target_column", "encoding", "skip_bad_rows")
+    read_as = ("source_column", "target_column", "header", "encoding", "skip_bad_rows")
+    column_fields = ("source_column", "target_column")
 
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, str]:
@@ -346,7 +350,14 @@ def _read(data: TranslationData, part: str, cleaning: Cleaning) -> tuple[list[Pa
     table = getattr(data, f"{part}table")
     if table is not None:
         columns = (column(data.source_column), column(data.target_column))
-        return read_table(resolve_path(table), *columns, cleaning, encoding=data.encoding, skip_bad=data.skip_bad_rows)
+        return read_table(
+            resolve_path(table),
+            *columns,
+            cleaning,
+            header=data.header,
+            encoding=data.encoding,
+            skip_bad=data.skip_bad_rows,
+        )
     source, target = (resolve_path(getattr(data, f"{part}{side}")) for side in ("source", "target"))
     return read_parallel(source, target, cleaning, encoding=data.encoding)
 

@@ -16,7 +16,9 @@ from saccade.attention.watching.interventions import active_edits
 from saccade.attention.watching.watch import Rows
 from saccade.data.grammar import showcase
 from saccade.data.inputs import read_texts
+from saccade.data.lines import suffix
 from saccade.data.paths import column
+from saccade.data.tables import TABLES
 from saccade.decoding import Hypothesis
 from saccade.errors import OptionError
 from saccade.lens.links import alignment_scores
@@ -68,8 +70,17 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
 
     def read_file(self, path: Path) -> tuple[list[str], str]:
         how = self.read_as
-        columns = [column(how[f"{side}_column"]) for side in ("source", "target")]
-        return read_texts(path, columns, encoding=how["encoding"], skip_bad=how["skip_bad_rows"])
+        columns = [None if how[key] is None else column(how[key]) for key in ("source_column", "target_column")]
+        from_lines = self.bundle.data.get("source") is not None and suffix(path) not in TABLES
+        return read_texts(
+            path,
+            columns,
+            in_order=("source", "target"),
+            header=how["header"],
+            encoding=how["encoding"],
+            skip_bad=how["skip_bad_rows"],
+            lines=how.get("lines", from_lines),
+        )
 
     def examples(self, probe: Sequence[str] = ()) -> list[Any]:
         """Return sentences of the built-in corpus, for each language in turn if the model knows several."""
