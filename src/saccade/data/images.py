@@ -11,7 +11,7 @@ import hashlib
 import struct
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -50,7 +50,6 @@ __all__ = [
     "read_npz_arrays",
     "read_picture",
     "read_pictures",
-    "unseen_classes",
 ]
 
 Pixels = UInt8[np.ndarray, "H W C"]
@@ -361,25 +360,6 @@ def _labelled(pixels: UInt8[np.ndarray, "n H W C"], labels: Sequence[str], path:
     return [
         LabelledImage(image, label, number, f"{path}, image {number}")
         for number, (image, label) in enumerate(zip(pixels, labels, strict=True), start=1)
-    ]
-
-
-def unseen_classes(images: Sequence[LabelledImage], known: Collection[str]) -> list[str]:
-    """Return a note on classes that no training image has, if there are any: they count as errors. If most images
-    have such a class, refuse them, since they must be of another set."""
-    unseen = [image for image in images if image.label not in known]
-    if not unseen:
-        return []
-    first = unseen[0]
-    if 2 * len(unseen) > len(images):
-        names = list(known)
-        raise FileError(
-            f"{first.where} has the label {first.label!r}, which no training image has; most of the other labels are "
-            f"unknown too. The known labels are {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}."
-        )
-    return [
-        f"{len(unseen):,} of {len(images):,} images have a class that no training image has, so they count as errors: "
-        f"{', '.join(sorted({image.label for image in unseen})[:20])} (first: {first.where})"
     ]
 
 

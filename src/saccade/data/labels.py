@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from saccade.data.images import LabelledImage
 from saccade.data.report import SHOWN, Finding, Lengths
 from saccade.errors import FileError, counted
 
-__all__ = ["LabelReport", "Labelled", "collect", "note_unseen"]
+__all__ = ["LabelReport", "Labelled", "collect", "note_unseen", "note_unseen_classes"]
 
 #: The faults that are counted, in the order of the report: key -> description.
 FINDINGS = {"long": "too long", "duplicate": "duplicates", "contradiction": "same text, other labels"}
@@ -131,3 +132,22 @@ def note_unseen(examples: Iterable[Labelled], known: Collection[str]) -> list[st
     named = [f"{label} {len(found):,} (line {found[0]})" for label, found in lines.items()]
     some = f"{', '.join(named[:NAMED])}{', ...' if len(named) > NAMED else ''}"
     return [f"{count:,} of {total:,} labels in {file} are not in training and count as errors: {some}"] if named else []
+
+
+def note_unseen_classes(images: Sequence[LabelledImage], known: Collection[str]) -> list[str]:
+    """Return a note on classes that no training image has, if there are any: they count as errors. If most images
+    have such a class, refuse them, since they must be of another set."""
+    unseen = [image for image in images if image.label not in known]
+    if not unseen:
+        return []
+    first = unseen[0]
+    if 2 * len(unseen) > len(images):
+        names = list(known)
+        raise FileError(
+            f"{first.where} has the label {first.label!r}, which no training image has; most of the other labels are "
+            f"unknown too. The known labels are {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}."
+        )
+    return [
+        f"{len(unseen):,} of {len(images):,} images have a class that no training image has, so they count as errors: "
+        f"{', '.join(sorted({image.label for image in unseen})[:20])} (first: {first.where})"
+    ]
