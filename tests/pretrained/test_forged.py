@@ -48,6 +48,25 @@ def test_forged_fields_are_read_or_refused(name: str, tmp_path: Path) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + (1 << 19)  # kilobytes
 
 
+@pytest.mark.parametrize(
+    ("name", "field", "value"),
+    [
+        ("bert bare", "hidden_act", "x" * 1000),
+        ("t5", "feed_forward_proj", "x" * 1000),
+        ("qwen2", "layer_types", [[]]),
+        ("qwen2", "layer_types", []),
+    ],
+)
+def test_a_forged_field_is_refused_in_a_short_sentence(name: str, field: str, value: Any, tmp_path: Path) -> None:
+    folder = save(MODELS[name](), tmp_path / "model")
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {field: value}))
+    with pytest.raises(SaccadeError) as error:
+        read_pretrained(folder)
+    assert "config.json" in str(error.value)
+    assert len(str(error.value).replace(str(folder), "")) < 400
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_every_family_with_every_hostile_value(name: str, tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ class Fields:
     def activation(self, name: str, default: str | None = None) -> Activation:
         value: str = self.take(name, str, default)
         if value not in ACTIVATIONS:
-            raise FileError(f"{self.where}: {name} is {value!r}; Saccade has {', '.join(ACTIVATIONS)}.")
+            raise FileError(f"{self.where}: {name} is {str(value)[:60]!r}; Saccade has {', '.join(ACTIVATIONS)}.")
         return ACTIVATIONS[value]
 
     def expect(self, name: str, *allowed: Any) -> None:
@@ -100,15 +100,15 @@ class Fields:
         self._taken.add(name)
         value = self.values.get(name, allowed[0])
         if value is not None and value not in allowed:
-            said = " or ".join(json.dumps(one) for one in allowed)
+            said = " or ".join(json.dumps(one)[:60] for one in allowed)
             raise FileError(f"{self.where}: {name} is {json.dumps(value)[:60]}; Saccade can only express {said}.")
 
     def refuse_unknown(self, family: str) -> None:
         for name in self.values:
             if name not in self._taken and name not in _WITHOUT_EFFECT:
                 raise FileError(
-                    f"{self.where} has the field {name!r}, which Saccade does not know for {family}; opening the model "
-                    "without it could give wrong answers."
+                    f"{self.where} has the field {name[:60]!r}, which Saccade does not know for {family}; opening the "
+                    "model without it could give wrong answers."
                 )
 
 

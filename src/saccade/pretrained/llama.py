@@ -84,7 +84,7 @@ def _configure(fields: Fields, use: Use, names: Collection[str]) -> TransformerC
         kinds = fields.take("layer_types", list, ["full_attention"])
         if not fields.flag("use_sliding_window", False):
             window = None
-        if window is not None or set(kinds) != {"full_attention"}:
+        if window is not None or not kinds or any(one != "full_attention" for one in kinds):
             raise FileError(f"{fields.where}: Saccade cannot open a model in which only some layers have a window.")
     rotary, _ = rotary_fields(fields)
     fields.whole("max_position_embeddings", 0)  # rotary positions have no limit

@@ -47,14 +47,16 @@ def read_preparation(folder: Path, size: tuple[int, int], channels: int) -> Prep
         fields.expect(name, True)
     for name, value in fields.values.items():
         if name not in _KNOWN and value not in (None, False):
-            raise FileError(f"{path} has the field {name!r}, which Saccade does not know; it could change the pixels.")
+            raise FileError(
+                f"{path} has the field {name[:60]!r}, which Saccade does not know; it could change the pixels."
+            )
     scale = fields.number("rescale_factor", 1 / 255)
     if abs(scale * 255 - 1) > 1e-6:
         raise FileError(f"{path}: rescale_factor is {scale}; Saccade can only express 1/255.")
     mean, deviation = (_each(fields, name, channels) for name in ("image_mean", "image_std"))
     number = fields.whole("resample", 2)
     if number not in FILTERS:
-        raise FileError(f"{path}: resample is {number}; Saccade has {', '.join(map(str, FILTERS))}.")
+        raise FileError(f"{path}: resample is {str(number)[:60]}; Saccade has {', '.join(map(str, FILTERS))}.")
     stated = _size(fields, "size")
     cut = _size(fields, "crop_size") if fields.values.get("do_center_crop") else None
     if (cut or stated) != size:

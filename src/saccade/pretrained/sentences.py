@@ -25,12 +25,16 @@ def sentence_fields(folder: Path) -> dict[str, Any]:
         name = kind.rpartition(".")[2]
         if name == "Pooling":
             if path != Path(path).name:
-                raise FileError(f"{folder / 'modules.json'} has the path {path!r}, which is not a folder next to it.")
+                raise FileError(
+                    f"{folder / 'modules.json'} has the path {str(path)[:60]!r}, which is not a folder next to it."
+                )
             found["pooling"] = _pooling(folder / path / "config.json")
         elif name == "Normalize":
             found["normalised"] = True
         elif name != "Transformer":
-            raise FileError(f"{folder / 'modules.json'} has a module of type {kind!r}, which Saccade does not know.")
+            raise FileError(
+                f"{folder / 'modules.json'} has a module of type {str(kind)[:60]!r}, which Saccade does not know."
+            )
     if (folder / "sentence_bert_config.json").exists():
         longest = read_fields(folder / "sentence_bert_config.json").values.get("max_seq_length")
         found["longest_text"] = longest if type(longest) is int else None

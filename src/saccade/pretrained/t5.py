@@ -53,8 +53,8 @@ def _feedforward(fields: Fields) -> tuple[Activation, bool]:
         fields.expect(key, value)
     if plain not in ACTIVATIONS:
         raise FileError(
-            f"{fields.where}: feed_forward_proj is {name!r}; Saccade has {', '.join(ACTIVATIONS)}, each also after "
-            "'gated-'."
+            f"{fields.where}: feed_forward_proj is {name[:60]!r}; Saccade has {', '.join(ACTIVATIONS)}, each also "
+            "after 'gated-'."
         )
     return ACTIVATIONS[plain], gated
 

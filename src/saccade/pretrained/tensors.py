@@ -94,7 +94,7 @@ def _indexed(folder: Path) -> dict[Path, list[str] | None]:
     for name, file in pairs:
         if not is_plain(file):
             raise FileError(
-                f"{path} has the tensor {name} in {file!r}, which is not the plain name of a file next to it."
+                f"{path} has the tensor {name} in {str(file)[:60]!r}, which is not the plain name of a file next to it."
             )
         wanted = files.setdefault(folder / file, [])
         assert wanted is not None
