@@ -67,9 +67,9 @@ def translator(folder: Path) -> Path:
     return write_untrained(folder, task, SearchOptions(), recipe=LANGUAGES.format("fr", "en"))
 
 
-def writer(folder: Path) -> Path:
+def writer(folder: Path, **fields: Any) -> Path:
     task = LanguageModel(LanguageModelState(Tokenizer.train(ENGLISH, "character"), 32, separated=True))
-    return write_untrained(folder, task, GenerationOptions(), position="rotary")
+    return write_untrained(folder, task, GenerationOptions(), **{"position": "rotary"} | fields)
 
 
 def filler(folder: Path) -> Path:

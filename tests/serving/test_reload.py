@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import shutil
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 import torch
 from servers import Runner, Running, post
 
+import untrained
 from saccade.serving import Models
-from saccade.serving.models import share_weights, version_of
+from saccade.serving.models import resting_checks, share_weights, version_of
+from saccade.tasks.base.exporting import export
 from saccade.tasks.base.model_folder import open_model
 
 SENTENCE = "the cat sees the dog."
@@ -22,6 +26,14 @@ def replace_folder(target: Path, source: Path) -> None:
     target.rename(target.with_name("old"))
     target.with_name("new").rename(target)
     shutil.rmtree(target.with_name("old"))
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if is_so():
+            return
+        threading.Event().wait(0.1)
+    raise TimeoutError
 
 
 def start(runner: Runner, folders: dict[str, Path], tmp_path: Path) -> tuple[Running, Path]:
@@ -76,11 +88,28 @@ def test_the_watcher_reloads_what_was_replaced(runner: Runner, folders: dict[str
     old = running.models["model"]
     running.models.watch()
     replace_folder(folder, folders["back"])
-    for _ in range(600):
-        if running.models["model"] is not old:
-            break
-        threading.Event().wait(0.1)
+    wait_until(lambda: running.models["model"] is not old)
     assert running.models["model"].version == version_of(folder)
+
+
+def test_a_folder_of_another_library_is_reloaded_once_it_has_rested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("saccade.serving.models.RELOAD_SECONDS", 0.02)
+    gpt2 = {"position": "learned", "max_length": 64, "activation": "gelu_tanh", "encoder_layers": 0}
+    ours = untrained.writer(tmp_path / "ours", **gpt2, tied_embeddings=True)
+    export(ours, "huggingface", tmp_path / "theirs", ["the cat"])
+    weights, models = tmp_path / "theirs" / "model.safetensors", Models()
+    old = models.add(tmp_path / "theirs")
+    models.watch()
+    good, checks = weights.read_bytes(), resting_checks(version_of(old.folder))
+    assert checks > resting_checks(version_of(ours))
+    for content, is_reloaded in ((good[:-8], False), (good[:-8] + bytes(8), True)):  # cut off, and its last weights 0
+        weights.write_bytes(content)
+        wait_until(lambda new=is_reloaded: models["theirs"] is not old if new else "theirs" in models.not_reloaded)
+    assert not models.not_reloaded
+    assert models["theirs"].version == version_of(old.folder)
+    models.close()
 
 
 def test_shared_weights_are_mapped_and_the_model_folder_no_longer_matters(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import re
 import subprocess
 import threading
@@ -35,6 +34,9 @@ __all__ = ["Models", "Served", "name_of_folder"]
 READINGS = 4
 #: Seconds between two checks whether a model folder was replaced.
 RELOAD_SECONDS = 1.0
+#: Number of checks during which a replaced folder must stay unchanged, so that nobody is still copying files. Folders
+#: of other libraries have no checksums, which would tell files of two models apart, so they must rest longer.
+RESTING_CHECKS, RESTING_CHECKS_UNSEALED = 1, 10
 #: The files of a model folder: name, inode, size and time of each. Empty if there is no such folder.
 Version = tuple[tuple[str, int, int, int], ...]
 _log = logging.getLogger(__name__)
@@ -188,15 +190,16 @@ class Models(Mapping[str, Served]):
         threading.Thread(target=self._watch, name="reload", daemon=True).start()
 
     def _watch(self) -> None:
-        seen: dict[str, Version] = {}
+        seen: dict[str, tuple[Version, int]] = {}  # at the last check, and how many checks found the same
         while not self._closing.wait(RELOAD_SECONDS):
             for name, served in list(self._served.items()):
                 version = version_of(served.folder)
-                has_settled = seen.get(name) == version  # since the last check: nobody is still copying files
-                seen[name] = version
+                before, checks = seen.get(name, (version, 0))
+                checks = checks + 1 if version == before else 0
+                seen[name] = version, checks
                 if version == served.version:
                     self.not_reloaded.pop(name, None)
-                elif has_settled and version != self.not_reloaded.get(name):
+                elif checks >= resting_checks(version) and version != self.not_reloaded.get(name):
                     self.reload(name)
 
     def reload(self, name: str) -> None:
@@ -281,15 +284,31 @@ def name_of_folder(folder: Path) -> str:
 
 
 def version_of(folder: Path) -> Version:
-    """Return a value that changes when the files of a model folder, or of a run's model folder, are replaced."""
-    for path in (folder / "model", folder):
-        try:
-            files = [(one.name, one.stat(follow_symlinks=False)) for one in os.scandir(path) if one.is_file()]
-        except OSError:
-            continue
-        if any(name == MANIFEST for name, _ in files):
-            return tuple(sorted((name, found.st_ino, found.st_size, found.st_mtime_ns) for name, found in files))
-    return ()
+    """Return a value that changes when the files of a model folder, of a run's model folder, or of another library's
+    folder are replaced."""
+    found = _files_of(folder / "model")
+    if not _is_ours(found):
+        found = _files_of(folder)
+    return found
+
+
+def resting_checks(version: Version) -> int:
+    """How many checks a version must stay the same before it is opened."""
+    return RESTING_CHECKS if not version or _is_ours(version) else RESTING_CHECKS_UNSEALED
+
+
+def _is_ours(version: Version) -> bool:
+    """Whether the checksums of the files are verified when they are opened."""
+    return {MANIFEST, "recipe.toml"} <= {name for name, *_ in version}
+
+
+def _files_of(path: Path) -> Version:
+    try:
+        entries: list[Path] = list(path.iterdir()) if path.is_dir() else [path]
+        files = [(one.name, one.stat()) for one in entries if one.is_file()]
+    except OSError:
+        return ()
+    return tuple(sorted((name, found.st_ino, found.st_size, found.st_mtime_ns) for name, found in files))
 
 
 def share_weights(model: nn.Module, folder: Path, name: str) -> None:
