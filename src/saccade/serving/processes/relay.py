@@ -27,11 +27,17 @@ DEATH_SECONDS = 0.5
 #: How often, and how many times, a client without a request looks for a worker while there is none.
 CHECK_SECONDS, IDLE_CHECKS = 0.1, 100
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)")
-_SENTENCE = json.dumps({"error": "The process that computed this answer has stopped; try again in a moment."}).encode()
-REFUSAL = (
-    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncache-control: no-store\r\n"
-    b"retry-after: 1\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b" % (len(_SENTENCE), _SENTENCE)
-)
+DIED = "The worker process that was computing this answer has stopped; send the request again."
+NONE_READY = "No worker process is ready to answer at the moment; try again in a moment."
+
+
+def refusal(sentence: str) -> bytes:
+    """A whole answer with status 503."""
+    body = json.dumps({"error": sentence}).encode()
+    return (
+        b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncache-control: no-store\r\n"
+        b"retry-after: 1\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
+    )
 
 
 @dataclass(eq=False)
@@ -193,7 +199,7 @@ class _FromClient(asyncio.Protocol):
             if self._answer.has_begun or not self._answer.is_certain:
                 self.transport.close()
             else:
-                self.refuse()
+                self._refuse(DIED)
             return
         if self.relay.is_stopping:
             self.transport.close()
@@ -211,8 +217,8 @@ class _FromClient(asyncio.Protocol):
         else:
             self._connect()
 
-    def refuse(self) -> None:
-        self.transport.write(REFUSAL)
+    def _refuse(self, sentence: str) -> None:
+        self.transport.write(refusal(sentence))
         self.transport.close()
 
     def _connect(self) -> None:
@@ -246,7 +252,7 @@ class _FromClient(asyncio.Protocol):
             self.worker, self._unsent = worker, b""
             self.transport.resume_reading()
             return
-        self.refuse() if self._answer is not None else self.transport.close()
+        self._refuse(NONE_READY) if self._answer is not None else self.transport.close()
 
 
 class Relay:
