@@ -191,6 +191,33 @@ def test_what_is_no_http_is_answered_with_a_sentence(hasty: Running, caplog: pyt
     assert not caplog.records
 
 
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+LONG = {
+    "200 headers": (b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + b"X: a\r\n" * 199 + b"\r\n", 200, b"ok"),
+    "201 headers": (
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"X: a\r\n" * 200 + b"\r\n",
+        431,
+        b"more than 200 headers",
+    ),
+    "a long header": (b"GET / HTTP/1.1\r\nX: " + b"a" * 300_000, 431, b"longer than 262,144 bytes"),
+    "10,000 chunks": (CHUNKED + b"1\r\n \r\n" * 9999 + b"0\r\n\r\n", 400, b"not valid JSON"),
+    "10,001 chunks": (CHUNKED + b"1\r\n \r\n" * 10_001, 413, b"more than 10,000 chunks"),
+    "201 trailers": (CHUNKED + b"0\r\n" + b"X: a\r\n" * 202 + b"\r\n", 431, b"more than 200 headers"),
+}
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_many_short_lines_are_refused(kind: str, running: Running) -> None:
+    """Each takes time to parse, and meanwhile nobody else is answered."""
+    sent, status, said = LONG[kind]
+    with connected(running) as client, client.makefile("rb") as answer:
+        client.sendall(sent)
+        assert answer.readline().startswith(b"HTTP/1.1 %d" % status)
+        while answer.readline() != b"\r\n":
+            pass
+        assert said in answer.read1(1000)
+
+
 def test_a_length_and_chunks_at_once_are_refused(hasty: Running) -> None:
     with connected(hasty) as client, client.makefile("rb") as answer:
         client.sendall(HEAD + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n0\r\n\r\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import io
 import json
 import socket
@@ -105,6 +106,13 @@ BODIES: dict[str, tuple[bytes, int]] = {
     "no utf-8": (b'{"inputs": ["\xff\xfe"]}', 400),
     "half a character": (b'{"inputs": ["\\ud800"]}', 400),
     "nested": (b'{"inputs": ' + NESTED + b"}", 400),
+    "nested 65 levels": (b'{"inputs": ' + NESTED[200_000 - 64 : 200_000 + 64] + b"}", 400),
+    "very many lists": (b'{"inputs": [' + b"[]," * 100_000 + b"[]]}", 400),
+    "very many keys": (b'{"inputs": ["a"], "options": {' + b'"a": 1, ' * 2000 + b'"b": 1}}', 400),
+    "very many numbers that are no object": (b'{"inputs": ["a"], "options": [' + b"1, " * 1_000_000 + b"1]}", 400),
+    "a key twice": (b'{"inputs": ["a"], "inputs": ["b"]}', 400),
+    "5,000 digits": (b'{"inputs": ["a"], "options": {"beam": ' + b"9" * 5000 + b"}}", 400),
+    "an open string of quotes": (b'{"inputs": ["' + rb"\"" * 1_000_000, 400),
     "no json": (b"{", 400),
     "not a number": (b'{"inputs": ["a"], "options": {"length_penalty": NaN}}', 400),
     "infinite": (b'{"inputs": ["a"], "options": {"length_penalty": 1e999}}', 400),
@@ -129,6 +137,36 @@ def test_hostile_bodies_are_refused(kind: str, client: httpx.Client) -> None:
     answer = client.post("/api/models/tiny/predict", content=content, headers=JSON)
     assert answer.status_code == status, answer.text
     assert len(error_of(answer)) < 500
+
+
+def test_brackets_in_a_text_are_no_nesting(client: httpx.Client) -> None:
+    content = b"\xef\xbb\xbf" + json.dumps({"inputs": ["[" * 200 + "{" * 200 + '"\\']}).encode()
+    assert client.post("/api/models/tiny/predict", content=content, headers=JSON).status_code == 200
+
+
+def test_a_compressed_body_is_refused(client: httpx.Client) -> None:
+    content = gzip.compress(b'{"inputs": ["a"]}')
+    answer = client.post("/api/models/tiny/predict", content=content, headers=JSON | {"Content-Encoding": "gzip"})
+    assert answer.status_code == 415
+    assert "without Content-Encoding" in error_of(answer)
+
+
+def test_a_file_may_be_called_json_without_being_json(client: httpx.Client) -> None:
+    answer = client.post("/api/models/tiny/file", content=b"the cat\nthe dog\n", headers=JSON)
+    assert len(answer.json()["answers"]) == 2
+
+
+def test_long_addresses_are_refused(client: httpx.Client) -> None:
+    assert client.get("/health?" + "&".join(["a=1"] * 100)).status_code == 200
+    many, long = client.get("/health?" + "&".join(["a=1"] * 101)), client.get("/api/models/" + "a" * 5000)
+    assert (many.status_code, error_of(many)) == (400, "The query string has more than 100 fields.")
+    assert (long.status_code, "4,096 bytes" in error_of(long)) == (414, True)
+
+
+@pytest.mark.parametrize("span", ["bytes=0-10", "bytes=x-", "bytes=999999999-", "bytes=" + ",".join(["0-"] * 5000)])
+def test_a_file_of_the_page_is_sent_whole(span: str, client: httpx.Client) -> None:
+    answer, whole = client.get("/static/style.css", headers={"Range": span}), client.get("/static/style.css")
+    assert (answer.status_code, answer.content) == (200, whole.content)
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/octet-stream", "", "x"])

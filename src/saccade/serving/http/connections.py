@@ -6,9 +6,12 @@ import asyncio
 import json
 import socket
 import struct
+import sys
 import time
+from typing import Any
 
 import h11
+from h11._receivebuffer import ReceiveBuffer
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from saccade.serving.http.crowding import first_to_close, network_of
@@ -22,6 +25,12 @@ KEPT_OPEN = 75
 OTHER_FILES = 96
 #: The limit on open files that the server requests, if the system allows it.
 WANTED_FILES = 4096
+#: Most bytes of a request line with its headers. The query string may hold a whole text: 20,000 characters, each
+#: encoded in up to 12.
+LONGEST_HEAD = 1 << 18
+#: Most headers of a request, most pieces of a chunked body, and most bytes that are parsed in one go: each header and
+#: each piece takes time, however short it is, and nobody else is answered meanwhile.
+MOST_HEADERS, MOST_CHUNKS, PARSED_BYTES = 200, 10_000, 1 << 14
 
 
 def most_connections(wanted: int) -> tuple[int, int]:
@@ -43,6 +52,30 @@ def most_connections(wanted: int) -> tuple[int, int]:
     return max(8, min(wanted, files - at_once - OTHER_FILES)), at_once
 
 
+class _Received(ReceiveBuffer):
+    """What h11 has received of a request and not parsed yet, with a limit on the number of lines."""
+
+    _chunks = 0
+
+    def maybe_extract_lines(self) -> list[bytearray] | None:
+        """The lines of a head, or those after a chunked body."""
+        lines = super().maybe_extract_lines()
+        if lines is not None:
+            self._chunks = 0
+            if len(lines) > MOST_HEADERS + 1:
+                raise h11.RemoteProtocolError(f"The request has more than {MOST_HEADERS} headers.", 431)
+        return lines
+
+    def maybe_extract_next_line(self) -> bytearray | None:
+        """The line before a piece of a chunked body."""
+        line = super().maybe_extract_next_line()
+        if line is not None:
+            self._chunks += 1
+            if self._chunks > MOST_CHUNKS:
+                raise h11.RemoteProtocolError(f"The body has more than {MOST_CHUNKS:,} chunks; send larger ones.", 413)
+        return line
+
+
 class Connection(H11Protocol):
     """Uvicorn's connection, with additional limits: time to send a head, time to read an answer, number of
     connections."""
@@ -51,9 +84,14 @@ class Connection(H11Protocol):
     most = 1024
     _is_reset = False
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.conn._receive_buffer = _Received()
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self.idle_since = time.monotonic()
+        transport.max_size = PARSED_BYTES  # type: ignore[attr-defined]  # of what asyncio reads at once
         transport.set_write_buffer_limits(high=1)  # so that we notice whatever the client does not read
         super().connection_made(transport)
         self._start_timer("head")
@@ -82,15 +120,16 @@ class Connection(H11Protocol):
             oldest._reset()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is not HTTP; in the middle of an answer, just close."""
-        sentence = json.dumps({"error": "This is not a valid HTTP request."}).encode()
+        """Refuse what is not HTTP or too long; in the middle of an answer, just close."""
+        status, said = _reason(sys.exc_info()[1])
+        sentence = json.dumps({"error": said}).encode()
         headers = [
             ("content-type", "application/json"),
             ("content-length", str(len(sentence))),
             ("connection", "close"),
         ]
         try:
-            parts = (h11.Response(status_code=400, headers=headers), h11.Data(data=sentence), h11.EndOfMessage())
+            parts = (h11.Response(status_code=status, headers=headers), h11.Data(data=sentence), h11.EndOfMessage())
             self.transport.write(b"".join(self.conn.send(part) or b"" for part in parts))
             self.transport.close()
         except h11.LocalProtocolError:
@@ -134,6 +173,14 @@ class Connection(H11Protocol):
         self._is_reset = True
         self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.transport.abort()
+
+
+def _reason(error: BaseException | None) -> tuple[int, str]:
+    """The status and the sentence for what h11 refuses; it says itself only that a head is too long."""
+    status = error.error_status_hint if isinstance(error, h11.RemoteProtocolError) else 400
+    if status == 400:
+        return 400, "This is not a valid HTTP request."
+    return status, str(error) if "more than" in str(error) else f"The headers are longer than {LONGEST_HEAD:,} bytes."
 
 
 class RelayedConnection(Connection):

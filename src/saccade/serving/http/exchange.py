@@ -51,6 +51,8 @@ class Exchange:
     def announced(self, limit: int) -> int:
         """The size of the body according to its headers; a chunked body counts as large as the limit."""
         headers = Headers(scope=self._scope)
+        if headers.get("content-encoding", "identity").lower() != "identity":
+            raise Refused(415, "The server does not decompress requests; send the body without Content-Encoding.")
         if "transfer-encoding" in headers:
             if "content-length" in headers:  # a proxy might read it differently (request smuggling)
                 raise Refused(400, "The request has both Content-Length and Transfer-Encoding; send one of them.")

@@ -33,6 +33,8 @@ OPEN = ("/health", "/ready", "/languages", "/docs", "/openapi.json", "/static/")
 PAGES = ("/", "/learn", "/ask", "/walk", "/map", "/runs", "/words")
 #: These also accept the key in the body, and check it themselves.
 KEY_IN_BODY = ("/translate", "/detect")
+#: Most bytes of a path, and most fields of a query string; the text in one of the fields may be long.
+LONGEST_PATH, MOST_FIELDS = 4096, 100
 
 
 class Guard:
@@ -83,6 +85,7 @@ class Guard:
     async def _let_in(self, scope: Scope, exchange: Exchange) -> None:
         headers, path, limits = Headers(scope=scope), scope["path"], self.state.limits
         self._check_sender(scope, headers)
+        _check_address(scope)
         key = self.state.api_key
         scheme, _, given = headers.get("authorization", "").partition(" ")
         is_known = key is None or (scheme.lower() == "bearer" and same_key(given.strip(), key))
@@ -126,6 +129,13 @@ class Guard:
             is_foreign = is_foreign or not is_link
         if is_foreign:
             raise Refused(403, "This server answers requests from its own pages, not from pages of other sites.")
+
+
+def _check_address(scope: Scope) -> None:
+    if len(scope.get("raw_path", b"")) > LONGEST_PATH:
+        raise Refused(414, f"The address is longer than {LONGEST_PATH:,} bytes, which is the limit.")
+    if scope.get("query_string", b"").count(b"&") >= MOST_FIELDS:
+        raise Refused(400, f"The query string has more than {MOST_FIELDS} fields.")
 
 
 def same_key(given: str, key: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from fastapi.encoders import jsonable_encoder
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -84,6 +83,5 @@ async def answer_invalid(request: Request, error: Exception) -> JSONResponse:
     given = first.get("input")
     if isinstance(given, bytes):  # a body that is not JSON
         given = given.decode("utf-8", "replace")
-    given = jsonable_encoder(given, custom_encoder={float: str})
     said = describe_invalid({**first, "input": given}, place)
     return refusal(request.url.path, 400, f"{'' if place else 'The request: '}{said}.".replace("..", "."))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn
 
@@ -15,22 +16,63 @@ from saccade.serving.http.refusals import Refused
 __all__ = ["StrictRoute", "parse_json"]
 
 
+#: Most lists and objects in one request, how deep they may be nested, and most keys of one object. Python makes an
+#: object of each, and nobody else is answered meanwhile.
+MOST_CONTAINERS, DEEPEST, MOST_KEYS = 100_000, 64, 1000
+#: A string, up to the end of the text if nothing closes it.
+_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_NO_BRACKETS = re.compile(r"[^][{}]+")
+
+
 def parse_json(content: bytes) -> Any:
     """The value of a JSON text in UTF-8."""
-
-    def refuse_constant(name: str) -> NoReturn:
-        raise Refused(400, f"The request contains {name}, which is not valid JSON.")
-
     try:
-        value = json.loads(content.decode("utf-8"), parse_constant=refuse_constant)
-        json.dumps(value, ensure_ascii=False).encode("utf-8")  # refuses lone surrogates
+        text = content.decode("utf-8-sig")
+        _check_nesting(_NO_BRACKETS.sub("", _STRING.sub("", text)))
+        value = json.loads(
+            text, parse_constant=_refuse_constant, parse_int=_whole_number, object_pairs_hook=_without_repetition
+        )
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode("utf-8")  # refuses lone surrogates
     except UnicodeError:
         raise Refused(400, "The request is not valid UTF-8.") from None
-    except RecursionError:
-        raise Refused(400, "The request is nested too deeply.") from None
     except ValueError as error:
         raise Refused(400, f"The request is not valid JSON: {error}.") from None
     return value
+
+
+def _check_nesting(brackets: str) -> None:
+    """Refuse too many or too deeply nested lists and objects, given all brackets that are not part of a string."""
+    if brackets.count("[") + brackets.count("{") > MOST_CONTAINERS:
+        raise Refused(400, f"The request has more than {MOST_CONTAINERS:,} lists and objects, which is the limit.")
+    depth = 0
+    for one in brackets:
+        depth += 1 if one in "[{" else -1
+        if depth > DEEPEST:
+            raise Refused(400, f"The request is nested more than {DEEPEST} levels deep, which is the limit.")
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise Refused(400, f"The request contains {name}, which is not valid JSON.")
+
+
+def _whole_number(digits: str) -> int:
+    try:
+        return int(digits)
+    except ValueError:  # Python's limit; converting more digits would take too long
+        raise Refused(400, f"The request contains a number of {len(digits):,} digits, which is too many.") from None
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; a repeated key is refused, because we could only guess which value is meant."""
+    if len(pairs) > MOST_KEYS:
+        raise Refused(400, f"An object in the request has {len(pairs):,} keys; the limit is {MOST_KEYS:,}.")
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for number, name in enumerate(names) if name in names[:number])
+        raise Refused(400, f"The request has the key {twice[:60]!r} more than once in one object.")
+    return found
 
 
 class _StrictRequest(Request):
@@ -49,7 +91,8 @@ class StrictRoute(APIRoute):
 
         async def handle(request: Request) -> Response:
             strict = _StrictRequest(request.scope, request.receive)
-            if await strict.body() and strict.headers.get("content-type", "").startswith("application/json"):
+            is_json = strict.headers.get("content-type", "").startswith("application/json")
+            if self.body_field is not None and is_json and await strict.body():
                 await strict.json()  # first, so that errors are in our words
             return await handler(strict)
 

@@ -6,7 +6,7 @@ from importlib.resources import files
 from typing import Any
 
 from fastapi import APIRouter, Request
-from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
 from saccade.serving.http.docs import docs_page
 from saccade.serving.http.guard import PAGES
@@ -87,7 +87,7 @@ def _file(name: str) -> Response:
     if found is None:
         raise Refused(404, "There is no such file.")
     suffix = "." + name.rpartition(".")[2]
-    return FileResponse(str(found), media_type=MEDIA[suffix], headers={"Cache-Control": "no-cache"})
+    return Response(found.read_bytes(), media_type=MEDIA[suffix], headers={"Cache-Control": "no-cache"})
 
 
 def _listed() -> dict[str, Any]:
