@@ -190,11 +190,11 @@ class Models(Mapping[str, Served]):
         threading.Thread(target=self._watch, name="reload", daemon=True).start()
 
     def _watch(self) -> None:
-        seen: dict[str, tuple[Version, int]] = {}  # at the last check, and how many checks found the same
+        seen: dict[str, tuple[Version | None, int]] = {}  # at the last check, and how many checks found the same
         while not self._closing.wait(RELOAD_SECONDS):
             for name, served in list(self._served.items()):
                 version = version_of(served.folder)
-                before, checks = seen.get(name, (version, 0))
+                before, checks = seen.get(name, (None, 0))
                 checks = checks + 1 if version == before else 0
                 seen[name] = version, checks
                 if version == served.version:
