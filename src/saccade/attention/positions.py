@@ -291,7 +291,7 @@ def _angles(
 ) -> Float[Tensor, "N D/2"]:
     """Compute ``pos · base^(-2i/D)`` in float64: at position 100,000 a float32 angle is off by a hundredth.
 
-    The angles are computed anew each time, because ``model.half()`` would round a buffer.
+    The angles are computed each time, because ``model.half()`` would round a buffer.
     """
     exact = torch.float32 if device.type == "mps" else torch.float64  # mps has no float64
     rate = base ** (-torch.arange(0, width, 2, device=device, dtype=exact) / width)

@@ -44,7 +44,7 @@ def data(
         _split(run, to)
         return
     if run is not None:
-        raise OptionError(f"Only split takes a run; did you mean saccade data split {run}?")
+        raise OptionError(f"Only saccade data split takes the folder of a run; did you mean saccade data split {run}?")
     if name is None:
         if source is not None:
             raise OptionError("--from needs the name of a data set; saccade data lists them.")

@@ -25,8 +25,8 @@ def export(
 ) -> None:
     """Write a model for another library.
 
-    That library then opens the result, and its answers are compared with ours. If they differ by more than rounding,
-    nothing is written. A model that the format cannot express is refused.
+    That library then opens the result, and its answers are compared with Saccade's. If they differ by more than
+    rounding, nothing is written. A model that the format cannot express is refused.
 
     \b
     Examples:

@@ -102,13 +102,13 @@ def refuse_or_skip(message: str, bad: list[str] | None) -> None:
 
 
 def refuse_header(path: str | Path, cells: Sequence[str]) -> None:
-    """Raise an error for a first line that looks like a header with other names than those asked for, if each of its
-    cells is a single word."""
+    """Raise an error for a first line that looks like a header without the requested names: each of its cells is a
+    single word."""
     if not any(" " in cell.strip() for cell in cells):
         raise FileError(
-            f"{path}, line 1: {', '.join(map(repr, cells))} looks like a header, but does not name the columns asked "
-            "for; choose its columns with --columns, or say with --set data.header=false that it is data (in Python "
-            "and recipes, header = false in [data])."
+            f"{path}, line 1: {', '.join(map(repr, cells))} looks like a header, but does not have the requested "
+            f"columns; choose columns with --columns, or use --set data.header=false (in Python and recipes, header "
+            f"= false in [data]) if it is data."
         )
 
 

@@ -1,7 +1,7 @@
 """A convolutional network for images, to compare the Vision Transformer with (lecture 002: "more expensive than
 ConvNets").
 
-A convolution has the same few weights at every place, and sees the neighbours of a place alone:
+A convolution has the same few weights at every position, and sees only the neighbours of a position:
 
     y[c, i, j] = b[c] + Σ_{c', u, v} W[c, c', u, v] · x[c', i + u, j + v],    u, v = -k … k
 

@@ -131,7 +131,7 @@ def read_labels(fields: Mapping[str, Any]) -> list[str]:
 
 @dataclass(frozen=True)
 class Pretrained:
-    """A model of another library, as a network of ours."""
+    """A model of another library, as a Saccade network."""
 
     family: Family
     use: Use

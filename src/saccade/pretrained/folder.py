@@ -1,4 +1,4 @@
-"""Open a folder that another library wrote: its family, our network with its weights, and what was left out."""
+"""Open a folder that another library wrote, as a Saccade network with its weights, and say what was left out."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def _kind(table: dict[str, Any]) -> str:
 
 
 def _check_table(fields: Fields, name: str, table: dict[str, Any], more: set[str]) -> None:
-    """Refuse a table of rotary positions with anything that ours cannot express, or without what its kind needs."""
+    """Refuse a table of rotary positions that Saccade cannot express, or that lacks a field its kind needs."""
     needed = set(_KINDS.get(_kind(table), ()))
     if _kind(table) not in _KINDS or not needed <= set(table) <= needed | more | {"rope_type", "type"}:
         said = ", ".join(f"{key} = {value}" for key, value in table.items())

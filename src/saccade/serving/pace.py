@@ -29,7 +29,8 @@ class Pace:
         self._product = DECAY * self._product + cost * seconds
 
     def room(self, turn: float) -> float:
-        """The token steps that fit into a turn of this many seconds, or into twice its fixed part if that is longer."""
+        """Return how many token steps fit into a turn of this many seconds (at least twice the fixed part of a
+        turn)."""
         if not self._weight:
             return FIRST_SPEED * turn
         cost, seconds = self._cost / self._weight, max(self._seconds / self._weight, 1e-6)

@@ -1,8 +1,8 @@
 """Fair turns between the clients that wait for a model, and between the requests of each client.
 
-We count the seconds of computing that each client and each request has used; whoever has used least is next, so a large
-request waits for others as often as they wait for it. New clients start level with the one served last: they do not
-wait until everyone's past use is matched, and a client that was away has not saved up time.
+We count the seconds of computing that each client and each request has used; the client or request that has used the
+least is next, so a large request waits for others as often as they wait for it. New clients start level with the one
+served last: they do not wait until everyone's past use is matched, and a client that was away has not saved up time.
 """
 
 from __future__ import annotations

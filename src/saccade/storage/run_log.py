@@ -17,7 +17,7 @@ FIELDS = ("step", "loss", "rate", "seconds", "validation")
 
 
 def read_metrics(path: Path, start: int = 0, most: int = -1) -> tuple[list[dict[str, Any]], int]:
-    """Return the complete lines of a log from a position on, in at most so many bytes, and the position after them.
+    """Return the complete lines of a log after a position, up to a number of bytes, and the position after them.
 
     Damaged lines are left out. A log that does not exist yet has no lines.
     """

@@ -42,7 +42,7 @@ def edit(
     without_links: Sequence[GivenLink] = (),
     set_heads: Mapping[str, Tensor] | None = None,
 ) -> Iterator[Edit]:
-    """Run a model, ours or anyone's, with some of its attention changed: ``with saccade.edit(model, ...):``.
+    """Run a model, Saccade's own or any other, with some of its attention changed: ``with saccade.edit(model, ...):``.
 
     ``without_heads`` are heads such as ``"decoder.2.cross:3"``: their outputs before W_O are zero. ``set_heads`` gives
     heads another output, of shape (batch, positions, width) or one that broadcasts to it: that of another input

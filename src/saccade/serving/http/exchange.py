@@ -30,7 +30,7 @@ SECURITY_HEADERS = {
 
 
 def _embedded(scope: Scope, origins: tuple[str, ...]) -> dict[str, str]:
-    """The headers of a page that pages of these origins may show in a frame: its read-only form alone."""
+    """Return the headers of a page that pages of these origins may show in a frame, if it is read-only."""
     if not origins or parse_qs(scope.get("query_string", b"").decode("latin-1")).get("embed") != ["1"]:
         return {}
     policy = SECURITY_HEADERS["Content-Security-Policy"]

@@ -140,7 +140,7 @@ def read_bundle(path: Path) -> Bundle:
 
 
 def read_weights(folder: Folder | Path, *, merged: bool = True) -> dict[str, Tensor]:
-    """Read the weights of a model folder of ours. Without ``merged``, what LoRA added stays apart, as in training."""
+    """Read the weights of a Saccade model folder. Unless ``merged``, LoRA's matrices stay separate, as in training."""
     folder = folder if isinstance(folder, Folder) else open_folder(folder)
     weights = read_tensors(folder, "model.safetensors")
     factors = read_tensors(folder, ADAPTER) if ADAPTER in folder.files else {}

@@ -107,7 +107,7 @@ class TrajectoriesFiles(DataReader[Scene]):
     @classmethod
     def write(cls, settings: TrajectoriesData, examples: Sequence[Scene], path: Path) -> list[str]:
         """Write the positions in all windows as one file of tracks, in which the frames of several files follow each
-        other; refuse if cutting that file into windows would give others."""
+        other; refuse if cutting that file into windows would not give the same windows."""
         rows: dict[tuple[int, str], str] = {}
         shift = 0
         for file in dict.fromkeys(one.file for one in examples):

@@ -44,7 +44,7 @@ def to_ctranslate2(bundle: Bundle, inputs: Sequence[str]) -> Export:
 
 
 def _same_tokens(bundle: Bundle, texts: Sequence[str]) -> str:
-    """Compare the greedy outputs of CTranslate2 with ours."""
+    """Compare the greedy outputs of CTranslate2 with Saccade's."""
     sources = sources_of(bundle, texts)
     options, target = SearchOptions(beam=1), target_of(bundle)
     theirs = TranslationEngine(bundle.task, bundle.model, "cpu", "fp32").search(sources, options)
