@@ -6,6 +6,7 @@ import base64
 import gzip
 import io
 import json
+import re
 import socket
 import threading
 from pathlib import Path
@@ -332,3 +333,14 @@ def test_answers_are_sent_at_once() -> None:
         accepted, _ = listening.accept()
         assert accepted.proto == socket.IPPROTO_TCP
         accepted.close()
+
+
+def test_a_file_of_the_page_never_changes_at_the_address_that_the_page_uses(client: httpx.Client) -> None:
+    """Browsers keep it for good; another version of the page has other addresses."""
+    page = client.get("/").text
+    (main,) = re.findall(r'<script type="module" src="(/static/\w{16}/main\.js)">', page)
+    assert f'<link rel="modulepreload" href="{main}">' in page
+    found = client.get(main)
+    assert found.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert found.content == client.get("/static/main.js").content
+    assert client.get(main.replace("/static/", "/static/0")).status_code == 404
