@@ -20,7 +20,6 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 #: Modules that take longest, longest first: started early, so that no process is left alone with one at the end.
 LONG = (
-    "test_demo",
     "test_processes",
     "test_wheel",
     "test_documentation",

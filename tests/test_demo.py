@@ -18,6 +18,8 @@ from saccade.tasks.translation.gold import from_grammar
 from saccade.tasks.translation.head_links import link_shares
 from saccade.tasks.translation.task import Translation
 
+pytestmark = pytest.mark.slow  # a training of minutes
+
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:

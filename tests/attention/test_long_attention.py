@@ -14,7 +14,15 @@ MEGABYTE = 10**6
 INPUTS_AND_OUTPUT = 4 * 16384 * 8 * 16 * 4
 
 
-@pytest.mark.parametrize("mask", ["causal", "padding", "causal & padding", "window"])
+@pytest.mark.parametrize(
+    "mask",
+    [
+        pytest.param("causal", marks=pytest.mark.slow),
+        pytest.param("padding", marks=pytest.mark.slow),
+        "causal & padding",
+        pytest.param("window", marks=pytest.mark.slow),
+    ],
+)
 def test_no_allocation_over_200_megabytes(mask: str) -> None:
     script = Path(__file__).with_name("long_attention.py")
     # One thread: what each thread of the kernel needs for itself is not what is measured.

@@ -132,7 +132,7 @@ def test_the_value_in_words_under_the_pointer(open_page: Callable[..., Page], tr
     assert f"from «pas» to «{SOURCE[column]}»: {translated.matrix('decoder.0.cross', 1)[4, column]:.6f}" in text
 
 
-@pytest.mark.parametrize("head", ["mean", "max", "rollout"])
+@pytest.mark.parametrize("head", ["mean", pytest.param("max", marks=pytest.mark.slow), "rollout"])
 def test_heads_together(open_page: Callable[..., Page], translated: View, head: Any) -> None:
     page = open_page(render_page(translated, title="A"), f"#attention=encoder.1.self&head={head}")
     exact = translated.rollout() if head == "rollout" else translated.matrix("encoder.1.self", head)
@@ -308,7 +308,11 @@ def test_nothing_is_wider_than_the_window(open_page: Callable[..., Page], width:
 
 @pytest.mark.parametrize(
     ("room", "options"),
-    [(42_000, {}), (42_000, {"mask": causal}), (6_000, {"weights": "sparsemax"})],
+    [
+        pytest.param(42_000, {}, marks=pytest.mark.slow),
+        (42_000, {"mask": causal}),
+        pytest.param(6_000, {"weights": "sparsemax"}, marks=pytest.mark.slow),
+    ],
     ids=["plain", "causal", "sparse"],
 )
 def test_rounded_weights_are_the_exact_ones_rounded(

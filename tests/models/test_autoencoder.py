@@ -88,6 +88,7 @@ def test_a_watch_sees_what_the_code_took():
     assert seen["decoder.1.cross"].shape == (3, 3, 4, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "steps"), [("recurrent", 300), ("transformer", 400)])
 def test_short_texts_come_back(kind, steps):
     shape = {"recurrent": {"cell": "gru_torch", "width": 64, "embedding_width": 32, "code_width": 24}}

@@ -76,6 +76,7 @@ def test_onnx_runtime_gives_our_numbers(name: str, tmp_path: Path) -> None:
         assert all(isinstance(one.shape[0], str) for one in session.get_inputs())  # any number of inputs at once
 
 
+@pytest.mark.slow
 def test_a_graph_takes_other_lengths_than_those_that_were_compared(tmp_path: Path) -> None:
     folder = untrained.writer(tmp_path / "model")
     export(folder, "onnx", tmp_path / "out", ["ab"])

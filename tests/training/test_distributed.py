@@ -101,6 +101,7 @@ def test_batches_whose_examples_are_compared_are_not_divided(tmp_path: Path) -> 
     assert found[1] == pytest.approx(found[0], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_stop_saves_once_and_any_number_of_processes_goes_on(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, steps=12, validate_every=4, accumulate=3, batch_tokens=64)
     recipe.write_text(recipe.read_text().replace("dropout = 0.2", "dropout = 0.0"))
@@ -120,6 +121,7 @@ def test_a_stop_saves_once_and_any_number_of_processes_goes_on(tmp_path: Path) -
     assert list(parts.values()) == pytest.approx(list(whole.values()), rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shard", [False, True])
 def test_the_log_shows_which_process_the_others_wait_for(tmp_path: Path, shard: bool) -> None:
     recipe = write_recipe(tmp_path, steps=9, validate_every=9, log_every=9, accumulate=3, batch_tokens=64)

@@ -76,6 +76,7 @@ def test_two_processes_need_a_folder(folder: Path, tmp_path: Path) -> None:
     assert refused.err.count("saccade:") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "options"),
     [("tagger", ["--data", "tagged.tsv"]), ("translator", ["--data", "pairs.tsv", "--lowercase"])],
@@ -89,6 +90,7 @@ def test_two_processes_evaluate_as_one(folder: Path, tmp_path: Path, model: str,
     assert both.out == printed
 
 
+@pytest.mark.slow
 def test_a_killed_evaluation_continues(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "many.tsv").write_text("\n".join([(folder / "tagged.tsv").read_text()] * 30))
     arguments = ["evaluate", folder / "tagger", "--data", tmp_path / "many.tsv"]

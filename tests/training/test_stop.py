@@ -26,7 +26,11 @@ PHASES = {
 
 
 @pytest.mark.parametrize(
-    ("number", "model", "final"), [(signal.SIGTERM, "recurrent", "best"), (signal.SIGINT, "transformer", "ema")]
+    ("number", "model", "final"),
+    [
+        (signal.SIGTERM, "recurrent", "best"),
+        pytest.param(signal.SIGINT, "transformer", "ema", marks=pytest.mark.slow),
+    ],
 )
 def test_a_signal_in_each_phase(tmp_path: Path, number: signal.Signals, model: str, final: str) -> None:
     recipe = write_recipe(tmp_path, model, final=final, ema=0.9)

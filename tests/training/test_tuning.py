@@ -37,6 +37,7 @@ def rows(search: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file, delimiter="\t"))
 
 
+@pytest.mark.slow
 def test_the_first_trial_is_the_recipe_and_another_is_better(search: Path) -> None:
     first, *others = rows(search)
     assert (first["state"], first["step"]) == ("complete", "45")

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Route, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect, sync_playwright
 from servers import Running, post
 from studio_pages import OPTIONS, SENTENCE, OpenStudio
 
@@ -18,6 +18,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 FLAGS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 ]
 PATIENCE = 30_000  # milliseconds: a machine may be busy with other things
 #: What Chromium writes when the server refuses something or is not there, which a test may want to see.
@@ -37,14 +38,23 @@ def browser() -> Iterator[Browser]:
         launched.close()
 
 
+@pytest.fixture(scope="module")
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """One for all pages of a module, so that the files of the page are fetched once."""
+    made = browser.new_context(accept_downloads=True)
+    made.set_default_timeout(PATIENCE)
+    yield made
+    made.close()
+
+
 @dataclass
 class Studio:
     """Opens pages, and remembers what they should not have done."""
 
-    browser: Browser
+    context: BrowserContext
     url: str
     complaints: list[str] = field(default_factory=list)
-    contexts: list[BrowserContext] = field(default_factory=list)
+    pages: list[Page] = field(default_factory=list)
 
     def open(
         self,
@@ -59,27 +69,33 @@ class Studio:
     ) -> Page:
         """The page at an address, once it is ready; its server may refuse something only if that is expected."""
         base = url or self.url
-        context = self.browser.new_context(
-            viewport={"width": width, "height": height},
-            color_scheme="dark" if dark else "light",
-            accept_downloads=True,
-        )
-        self.contexts.append(context)
-        context.set_default_timeout(PATIENCE)
-        context.route("**/*", lambda route: self._guard(route, urlsplit(base).netloc))
-        page = context.new_page()
+        self._forget()
+        page = self.context.new_page()
+        self.pages.append(page)
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme="dark" if dark else "light")
+        page.on("request", lambda request: self._see(request, urlsplit(base).netloc))
         page.on("console", lambda message: self._hear(message, may_refuse))
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.goto(base + address)
         page.wait_for_selector(until)
         return page
 
-    def _guard(self, route: Route, allowed: str) -> None:
-        if urlsplit(route.request.url).netloc == allowed:
-            route.fallback()
-        else:
-            self.complaints.append(f"asked for {route.request.url}")
-            route.abort()
+    def close(self) -> None:
+        self._forget()
+        for page in self.pages:
+            page.close()
+
+    def _forget(self) -> None:
+        """Remove what earlier pages kept: the next one is opened as if in another browser."""
+        for page in self.pages:
+            if not page.is_closed():
+                page.evaluate("() => localStorage.clear()")
+
+    def _see(self, request: Request, allowed: str) -> None:
+        address = urlsplit(request.url)
+        if address.scheme in ("http", "https", "ws", "wss") and address.netloc != allowed:
+            self.complaints.append(f"asked for {request.url}")
 
     def _hear(self, message: ConsoleMessage, may_refuse: bool) -> None:
         if message.type in ("error", "warning") and not (may_refuse and REFUSED.match(message.text)):
@@ -87,12 +103,11 @@ class Studio:
 
 
 @pytest.fixture
-def open_studio(browser: Browser, running: Running) -> Iterator[OpenStudio]:
+def open_studio(context: BrowserContext, running: Running) -> Iterator[OpenStudio]:
     """Opens an address; at the end no error was told, and nothing was asked of another machine."""
-    studio = Studio(browser, running.url)
+    studio = Studio(context, running.url)
     yield studio.open
-    for context in studio.contexts:
-        context.close()
+    studio.close()
     assert studio.complaints == []
 
 

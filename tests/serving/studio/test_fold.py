@@ -43,6 +43,8 @@ LACKING = {
     "image autoencoder": {"picture", "changes", "heads"},
     "two models": {"changes"},
 }
+#: One of each kind of picture; the others are drawn by the same parts.
+QUICK = ("translation", "long", "arcs", "masked", "image", "base pairs", "two models")
 NARROW = {"text autoencoder", "image autoencoder"}
 #: The boxes of what is seen of these parts of the page; a picture is all that is drawn of it, labels included.
 BOXES = """() => {
@@ -84,7 +86,9 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     runner.close()
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in TASKS]
+)
 def test_everything_is_in_sight_and_nothing_is_covered(open_studio: OpenStudio, others: str, name: str) -> None:
     page = open_studio(TASKS[name], url=others if name in ("trajectories", "base pairs") else None)
     for width, height in ((1280, 800), (1600, 900)):

@@ -52,7 +52,7 @@ def open_scene(open_studio: OpenStudio, running: Running, name: str, **options: 
     return page
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("dark", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["light", "dark"])
 def test_every_scene_is_for_everyone_and_reached_by_arrow_keys(
     open_studio: OpenStudio, running: Running, dark: bool
 ) -> None:
@@ -165,6 +165,7 @@ def test_a_number_says_what_it_is_made_of(open_studio: OpenStudio) -> None:
     expect(page.locator(".arithmetic")).to_have_text("1 is given")
 
 
+@pytest.mark.slow
 def test_the_gradient_of_an_unrolled_cell_is_that_of_the_library(open_studio: OpenStudio) -> None:
     page = open_studio("/learn?s=recurrent&cell=gru&radius=1.2")
     page.wait_for_selector(".scene-picture[data-ready]")
@@ -210,6 +211,7 @@ def test_the_candidates_for_the_next_word_are_the_models(open_studio: OpenStudio
     expect(page.get_by_label("Your text")).to_have_value(SENTENCE)
 
 
+@pytest.mark.slow
 def test_without_a_model_nothing_ahead_is_looked_at(open_studio: OpenStudio, runner: Runner) -> None:
     page = open_studio("/learn?s=mask", url=runner.start(Models(Limits())).url)
     page.wait_for_selector(".scene-picture[data-ready]")
@@ -240,6 +242,7 @@ def test_a_patch_looks_at_patches(open_studio: OpenStudio, running: Running) -> 
     expect(page.locator(".scene-answer b")).to_have_text(look["answer"]["label"])
 
 
+@pytest.mark.slow
 def test_words_lie_where_the_words_page_has_them(open_studio: OpenStudio, running: Running) -> None:
     page = open_studio("/learn?s=points&word=chien&m=back")
     page.wait_for_selector(".scene-picture[data-ready]")
@@ -253,6 +256,7 @@ def test_words_lie_where_the_words_page_has_them(open_studio: OpenStudio, runnin
     expect(page.get_by_role("heading", name=f"Nearest to «{other}»")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_two_translators_by_the_length_of_the_sentence(open_studio: OpenStudio, running: Running) -> None:
     """The measurement itself is tested in test_lengths.py; here it is drawn, and leads to Ask with both models."""
     page = open_studio("/runs")

@@ -88,6 +88,7 @@ def test_a_word_of_the_answer_pins_its_row(open_studio: OpenStudio, look: dict[s
     assert columns[best] in page.locator(".figure:visible .strongest .item").first.inner_text()
 
 
+@pytest.mark.slow
 def test_heads_together(open_studio: OpenStudio, running: Running, look: dict[str, Any]) -> None:
     page = open_studio(f"{ADDRESS}&a=encoder.0.self&h=0")
     for unit, head in itertools.product(("words", "pieces"), ("mean", "max", "rollout")):
@@ -147,6 +148,7 @@ def test_other_answers_have_their_own_attention(
     assert readout(page, int(place[0]), int(place[1])) == pytest.approx(exact[place], abs=5.01e-7)
 
 
+@pytest.mark.slow
 def test_drawn_answers(open_studio: OpenStudio, running: Running) -> None:
     page = open_studio(ADDRESS)
     page.get_by_role("radio", name="sampled").check(force=True)
@@ -256,6 +258,7 @@ def test_an_error_is_a_sentence_with_a_way_out(open_studio: OpenStudio, look: di
     assert answer(page) == look["answer"]["text"]
 
 
+@pytest.mark.slow
 def test_waiting_is_told_and_can_be_stopped(open_studio: OpenStudio) -> None:
     page = open_studio(ADDRESS)
     page.route("**/looks", lambda route: None)  # an answer that does not come
@@ -311,6 +314,7 @@ def test_a_text_too_long_for_the_map_of_this_page(open_studio: OpenStudio) -> No
     assert page.locator(".bars li").count() == 5  # the answer is there all the same
 
 
+@pytest.mark.slow
 def test_a_later_view_is_not_dimmed_by_an_earlier_one(open_studio: OpenStudio) -> None:
     page = open_studio(f"{ADDRESS}&a={CROSS}&h=1")
     waiting = held(page, "**/api/looks/*/heads?*")
@@ -327,6 +331,7 @@ def test_a_later_view_is_not_dimmed_by_an_earlier_one(open_studio: OpenStudio) -
     assert page.locator(".ask[data-old]").count() == 0
 
 
+@pytest.mark.slow
 def test_a_text_that_is_cleared_has_no_answer(open_studio: OpenStudio) -> None:
     page = open_studio(ADDRESS)
     held(page, "**/looks")

@@ -205,6 +205,7 @@ def test_a_word_is_swapped(open_studio: OpenStudio, running: Running) -> None:
     expect(page.locator(".was:visible")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_head_off_while_answers_are_drawn(open_studio: OpenStudio, running: Running) -> None:
     page = open_studio(f"{ADDRESS}&a={CROSS}&h=1&how=draw&seed=3&off={CROSS}:1")
     asked = {"input": SENTENCE, "options": {"sample": True, "tries": 5, "seed": 3}}
@@ -214,6 +215,7 @@ def test_a_head_off_while_answers_are_drawn(open_studio: OpenStudio, running: Ru
     expect(page.locator(".sentence:visible .probability")).to_contain_text("probability of the likeliest answer before")
 
 
+@pytest.mark.slow
 def test_a_difference_only_of_the_same_words(open_studio: OpenStudio, look: dict[str, Any]) -> None:
     page = open_studio(f"{ADDRESS}&a={SELF}&h=1&w=0&off={SELF}:0&show=difference&row=0&col=0")
     expect(page.locator(".figure:visible h2")).to_have_text(f"{head_name(SELF, 1)} · pieces · after minus before")
@@ -241,6 +243,7 @@ def test_the_difference_of_two_texts(open_studio: OpenStudio, running: Running, 
     expect(page.get_by_label("second minus first")).to_be_disabled()
 
 
+@pytest.mark.slow
 def test_a_word_that_stands_twice_is_swapped_by_itself(open_studio: OpenStudio, running: Running) -> None:
     page = open_studio("/ask?m=tiny&t=the+cat+sees+the+cat.")
     page.get_by_text("swap a word", exact=True).click()

@@ -132,6 +132,7 @@ def test_the_wheel_zooms_where_the_pointer_is_and_dragging_moves(open_studio: Op
     assert moved["y"] == before["y"]
 
 
+@pytest.mark.slow
 def test_a_busy_server_is_asked_again_after_the_pause_that_it_wants(open_studio: OpenStudio) -> None:
     page = open_studio("/map?m=filler&t=the+cat", may_refuse=True)
     asked: list[str] = []
@@ -150,6 +151,7 @@ def test_a_busy_server_is_asked_again_after_the_pause_that_it_wants(open_studio:
     expect(page.locator("#status .error")).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_a_tile_that_is_refused_is_not_asked_for_again(open_studio: OpenStudio) -> None:
     page = open_studio("/map?m=filler&t=the+cat", may_refuse=True)
     asked: list[str] = []
@@ -309,6 +311,7 @@ def test_a_text_that_is_refused_leaves_no_other_map_in_its_place(open_studio: Op
     expect(page.locator(".map-frame")).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_a_text_that_was_stopped_has_no_map_until_it_is_read(open_studio: OpenStudio) -> None:
     page = with_examples(open_studio, "/map?m=filler&t=the+cat")
     page.wait_for_selector(".map[data-ready=yes]")
@@ -372,6 +375,7 @@ def test_a_pasted_text_is_in_its_address(open_studio: OpenStudio) -> None:
         expect(lost.locator(".map-frame")).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_a_long_text_is_previewed_until_it_is_pooled(open_studio: OpenStudio) -> None:
     page = with_examples(open_studio, "/map?m=filler&t=the+cat")
     held: list[Route] = []

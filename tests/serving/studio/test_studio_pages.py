@@ -35,15 +35,22 @@ def settled(page: Page) -> None:
     page.wait_for_function("() => !document.querySelector('.heads') || document.querySelector('.heads[data-ready]')")
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize(
+    ("width", "dark"),
+    [
+        (1600, False),
+        pytest.param(400, True, marks=pytest.mark.slow),
+        pytest.param(1600, True, marks=pytest.mark.slow),
+        pytest.param(400, False, marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("name", PAGES)
-def test_everyone_can_use_it_at_every_width(open_studio: OpenStudio, name: str, dark: bool) -> None:
+def test_everyone_can_use_it_at_every_width(open_studio: OpenStudio, name: str, width: int, dark: bool) -> None:
     page = open_studio(PAGES[name], width=1600, dark=dark)
-    for width in (1600, 400):
-        page.set_viewport_size({"width": width, "height": 900})
-        page.wait_for_function("width => document.documentElement.scrollWidth <= width", arg=width)
-        settled(page)
-        assert violations(page) == []
+    page.set_viewport_size({"width": width, "height": 900})
+    page.wait_for_function("width => document.documentElement.scrollWidth <= width", arg=width)
+    settled(page)
+    assert violations(page) == []
 
 
 def test_other_colours_are_chosen_and_stay(open_studio: OpenStudio) -> None:
@@ -86,6 +93,7 @@ def test_what_is_not_there_is_refused(open_studio: OpenStudio, running: Running)
 UNTIL = "import pathlib, sys, time\nwhile not pathlib.Path(sys.argv[1]).exists(): time.sleep(0.05)"
 
 
+@pytest.mark.slow
 def test_while_the_first_model_is_trained_the_page_shows_how(
     open_studio: OpenStudio, runner: Runner, tiny_run: Path, tmp_path: Path
 ) -> None:
@@ -107,6 +115,7 @@ def test_while_the_first_model_is_trained_the_page_shows_how(
     expect(page.locator(".training")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_opening_many_models_is_told(open_studio: OpenStudio, running: Running) -> None:
     page = open_studio("/runs")
     waiting = held(page, "**/api/models")
@@ -134,6 +143,7 @@ def test_a_server_that_ends_is_told_and_one_that_is_back_is_asked_again(open_stu
     expect(page.locator("#status .error")).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_a_server_that_is_back_takes_no_typing_away(open_studio: OpenStudio) -> None:
     page = open_studio("/ask?m=tiny", may_refuse=True)
     page.route("**/*", lambda route: route.abort("connectionrefused"))

@@ -91,6 +91,7 @@ def test_one_sentence_over_the_checkpoints(open_studio: OpenStudio, followed: tu
     expect(page.locator(".probe-text")).to_have_text(first["text"])
 
 
+@pytest.mark.slow
 def test_a_training_that_begins_is_listed_and_a_server_that_ends_is_told(
     open_studio: OpenStudio, tiny_run: Path, tmp_path: Path, runner: Runner
 ) -> None:
@@ -110,6 +111,7 @@ def test_without_a_training_the_page_says_how_to_begin_one(
     assert page.locator(".run").is_hidden()
 
 
+@pytest.mark.slow
 def test_a_list_of_models_that_comes_late_takes_no_sentence_away(
     open_studio: OpenStudio, runner: Runner, folders: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -146,6 +148,7 @@ def test_words_and_their_neighbours(open_studio: OpenStudio, running: Running) -
     expect(page.get_by_label("A word")).to_have_value(name)
 
 
+@pytest.mark.slow
 def test_the_plane_stays_as_it_is_from_word_to_word(open_studio: OpenStudio, running: Running) -> None:
     """Wrong before: the plane was fitted anew for each word, so that every point moved."""
     frequent = running.client.get("/api/models/tiny/words/map", params={"others": 100, "fixed": True}).json()["words"]

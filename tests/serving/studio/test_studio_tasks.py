@@ -8,6 +8,7 @@ import re
 from typing import Any
 
 import numpy as np
+import pytest
 from PIL import Image
 from playwright.sync_api import expect
 from servers import Running, numbers, post
@@ -61,6 +62,7 @@ def test_a_text_streams(open_studio: OpenStudio, running: Running) -> None:
     expect(page.locator(".answer")).to_have_text(f"the cat{again['text']}")
 
 
+@pytest.mark.slow
 def test_a_head_off_while_a_text_is_drawn(open_studio: OpenStudio, running: Running) -> None:
     off = "decoder.0.self:1"
     page = open_studio(f"/ask?m=writer&t=the+cat&a=decoder.0.self&h=1&off={off}")
@@ -163,6 +165,7 @@ def test_an_image_by_keyboard(open_studio: OpenStudio) -> None:
     expect(page.locator(".readout small").first).to_have_text(f"row {first + across}, column {first + across}")
 
 
+@pytest.mark.slow
 def test_tags_of_a_language_from_right_to_left(open_studio: OpenStudio) -> None:
     page = open_studio("/ask?m=tagger&t=שלום+עולם")
     left = page.evaluate("() => [...document.querySelectorAll('.tag')].map(one => one.getBoundingClientRect().left)")

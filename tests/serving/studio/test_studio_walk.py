@@ -63,7 +63,10 @@ def assert_same(page: Page, expected: dict[str, np.ndarray]) -> None:
         np.testing.assert_array_equal(found[name], values, err_msg=name)
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize(
+    "name",
+    [name if name in ("projection", "retrieval4") else pytest.param(name, marks=pytest.mark.slow) for name in EXAMPLES],
+)
 def test_the_lectures_examples(open_studio: OpenStudio, name: str) -> None:
     page, expected = open_studio(f"/walk?x={name}"), explained(name=name)
     page.wait_for_selector(f".step[data-step={[*expected][-1]}]")
@@ -253,6 +256,7 @@ def test_no_other_numbers_stand_under_a_model_that_has_none(open_studio: OpenStu
     expect(page.locator(".step")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_every_column_of_a_wide_matrix_is_seen(open_studio: OpenStudio) -> None:
     """Wrong before: 5 of 32 columns were in sight."""
     page = open_studio("/walk", width=1280)
@@ -371,6 +375,7 @@ def weights_of(running: Running, name: str, head: int, **asked: Any) -> np.ndarr
     return numbers(running.client, f"/api/looks/{look['id']}/matrix", name=name, head=head)
 
 
+@pytest.mark.slow
 def test_an_address_that_leads_to_a_head_waits_for_the_model(open_studio: OpenStudio, running: Running) -> None:
     page = open_studio("/runs")
     waiting = held(page, "**/api/models")
@@ -384,6 +389,7 @@ def test_an_address_that_leads_to_a_head_waits_for_the_model(open_studio: OpenSt
     np.testing.assert_allclose(opened(page, "weights"), exact, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_model_that_comes_late_is_offered(open_studio: OpenStudio) -> None:
     page = open_studio("/runs")
     waiting = held(page, "**/api/models")
@@ -411,6 +417,7 @@ def test_a_head_of_the_answer_that_is_seen(open_studio: OpenStudio, running: Run
         expect(page.locator(".from-model .quiet")).to_contain_text("sampled answers, seed 4 · ")
 
 
+@pytest.mark.slow
 def test_without_a_model_there_is_a_way_back(open_studio: OpenStudio, runner: Runner) -> None:
     page = open_studio("/walk?from=model", url=runner.start(Models(Limits())).url)
     expect(page.locator("#status .error")).to_contain_text("There is no model here")
