@@ -168,6 +168,20 @@ def test_an_extended_run_is_the_longer_run(tmp_path: Path, final: str) -> None:
     assert [line["step"] for line in logs[0]] == [line["step"] for line in logs[1]]
 
 
+def test_more_updates_end_the_limit_of_time(tmp_path: Path) -> None:
+    """The time of the run is used up; within it, not one of the updates asked for could be made."""
+    limited = write_recipe(tmp_path, steps=20, minutes=1e-4)
+    first = training_run.train(RunFolder(read_recipe(limited), tmp_path / "run"), Watching())
+    assert first["steps"] < 20
+    longer = read_recipe(write_recipe(tmp_path, steps=30, minutes=1e-4))
+    run = RunFolder(longer, tmp_path / "run")
+    assert (run.extended, run.unlimited, run.recipe.training.minutes) == (True, True, None)
+    watching = Watching()
+    assert training_run.train(run, watching)["steps"] == 30
+    again = RunFolder(longer, tmp_path / "run")  # the same command, once more
+    assert (again.finished, again.unlimited) == (True, True)
+
+
 def test_a_killed_extension_continues(tmp_path: Path) -> None:
     short, long = (write_recipe(tmp_path, steps=steps).rename(tmp_path / f"{steps}.toml") for steps in (20, 30))
     run = tmp_path / "run"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -383,8 +383,8 @@ class Clock:
             self.rates.append(learning_rate(trainer.settings, trainer.progress.step, trainer.progress.end))
             return 1.0, self.rates[-1], 1
 
-        def validate(*_: object) -> dict[str, float]:
-            self.now += check
+        def validate(model: object, examples: Sequence[object], *_: object) -> dict[str, float]:
+            self.now += check * len(examples) / len(trainer.sample)
             return {trainer.task.metric: 1.0}
 
         monkeypatch.setattr(trainer, "update", update)
@@ -396,7 +396,7 @@ class Clock:
     [
         (1.0, None),  # 400 updates in 400 s of 600
         (3.0, 200),  # after 20 updates 60 s have passed, and 540 s are enough for 180 more
-        (29.0, 21),  # 580 s have passed, and 20 s are enough for hardly one more
+        (29.0, 20),  # after 2 updates 58 s have passed, and 542 s are enough for 18 more
     ],
 )
 def test_a_schedule_is_shortened_to_the_time(monkeypatch: pytest.MonkeyPatch, seconds: float, end: int | None) -> None:
@@ -430,6 +430,20 @@ def test_a_run_ends_in_its_time(
     assert spent <= 1.1 * 600
     assert trainer.progress.step == 400 or spent >= 0.85 * 600  # no time is given away
     assert clock.rates[-1] < 0.1 * trainer.settings.lr  # the schedule came to its end
+
+
+@pytest.mark.parametrize("seconds", [0.5, 3.0, 40.0])
+def test_time_is_reserved_for_the_first_validation_too(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """It is the only one here, and with the final test takes a third of the time."""
+    trainer = make_trainer(steps=4000, validate_every=4000, minutes=10)
+    trainer.closing = 1.0
+    clock = Clock(monkeypatch, trainer, lambda step: seconds, check=100.0)
+    numbers = torch.get_rng_state()
+    trainer.reserve()
+    assert torch.equal(torch.get_rng_state(), numbers)
+    trainer.progress.seconds = clock.now - 50
+    run(trainer)
+    assert 0.85 * 600 <= clock.now - 50 + 100 <= 1.1 * 600
 
 
 def test_the_end_moves_back_when_the_machine_is_free_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,8 +31,8 @@ ENOUGH = 0.4
 #: The minimum number of updates when the time is limited.
 FEWEST = 20
 #: How many batches are timed, for how many seconds or which fraction of the time at most, and from how many examples
-#: they are taken.
-TIMED_BATCHES, TIMED_SECONDS, FOR_TIMING, TIMED_EXAMPLES = 12, 8.0, 0.02, 20_000
+#: they are taken, at most and for each minute that there is.
+TIMED_BATCHES, TIMED_SECONDS, FOR_TIMING, TIMED_EXAMPLES, EXAMPLES_PER_MINUTE = 12, 8.0, 0.02, 20_000, 2_000
 
 #: The fraction of the time for validations, and how many there are at most; how many examples one is timed on.
 FOR_VALIDATIONS, MOST_VALIDATIONS, TIMED_VALIDATION = 0.15, 10, 16
@@ -127,7 +127,10 @@ def recommended_recipe(request: Request, say: Say) -> tuple[Recipe, Splits[Any]]
     suitable = reader.suitable(splits)
     if request.minutes is None:
         usual = min(suitable, DEFAULT_SIZE, key=SIZES.index)
-        return candidate(usual if size is None else size, {}), splits
+        recipe = candidate(usual if size is None else size, {})
+        if size is None and steps_given is None and recipe.training.steps > reader.most_updates:
+            recipe = candidate(usual, {"steps": reader.most_updates})
+        return recipe, splits
     sizes = SIZES[: SIZES.index(suitable) + 1] if size is None else (size,)
     return _fit_to_time(candidate, sizes, splits, request.minutes, request, say), splits
 
@@ -144,7 +147,7 @@ def _fit_to_time(
         usual = candidate(size, {}, MOST_VALIDATIONS)
         wanted = usual.training.steps
         try_narrow = request.overridden("training.precision") is None and usual.training.precision == "fp32"
-        timing = _timed(usual, splits, request.device, FOR_TIMING * 60 * minutes, try_narrow)
+        timing = _timed(usual, splits, request.device, minutes, try_narrow)
         is_narrow = timing.narrow < (1 - CLEARLY_FASTER) * timing.update
         seconds = timing.narrow if is_narrow else timing.update
         left = 60 * minutes - (time.monotonic() - request.began) - timing.preparation
@@ -167,20 +170,22 @@ def seconds_per_update(recipe: Recipe, splits: Splits[Any], device: str) -> floa
 
 
 def _timed(
-    recipe: Recipe, splits: Splits[Any], device: str, limit: float = TIMED_SECONDS, try_narrow: bool = False
+    recipe: Recipe, splits: Splits[Any], device: str, minutes: float = math.inf, try_narrow: bool = False
 ) -> Timing:
-    """Measure how long an update, a validation and the preparation take on this machine.
+    """Measure how long an update, a validation and the preparation take on this machine, if there are this many minutes
+    for all of them.
 
     Each batch is timed twice and the shorter time counts, so that brief interruptions do not matter. A validation is
     timed on a few examples; a network that has hardly been trained writes long texts, so it is not timed too short.
     """
     began = time.monotonic()
-    drawn = random.Random(0).sample(splits.train, min(TIMED_EXAMPLES, len(splits.train)))
+    most = min(TIMED_EXAMPLES, max(EXAMPLES_PER_MINUTE, EXAMPLES_PER_MINUTE * minutes))
+    drawn = random.Random(0).sample(splits.train, min(int(most), len(splits.train)))
     task = recipe.build_task(recipe.task.prepare(recipe.settings, drawn))
     examples = task.encode(drawn)
     trainer = Trainer(task, task.build(recipe.kind, recipe.model), examples, examples[:1], device)
     preparing = (time.monotonic() - began) * len(splits.train) / len(drawn)
-    update, narrow = _timed_updates(trainer, min(limit, TIMED_SECONDS), try_narrow)
+    update, narrow = _timed_updates(trainer, min(FOR_TIMING * 60 * minutes, TIMED_SECONDS), try_narrow)
     held_out = task.encode(random.Random(0).sample(splits.validation, min(500, len(splits.validation))))
     few = held_out[:: max(1, len(held_out) // TIMED_VALIDATION)]
     total = len(held_out) * len(splits.validation) / min(500, len(splits.validation))

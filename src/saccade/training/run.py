@@ -51,6 +51,8 @@ def train(
             display.say(
                 "The run now trains longer; the learning rate follows the longer schedule, so it may rise at first."
             )
+        if run.unlimited:
+            display.say("It has more updates than before, so training.minutes no longer limits it.")
         interrupt.check()
         task = recipe.build_task(processes.in_turn(lambda: run.state(splits)))
         interrupt.check()
@@ -71,6 +73,7 @@ def train(
         _announce(run, trainer, display)
         effort = (getattr(recipe.decoding, "beam", 1) + 1) / 2  # validations are greedy, and share the work better
         trainer.closing = effort * len(test or validation) / len(trainer.sample)
+        trainer.reserve()
         trainer.progress.seconds += time.monotonic() - began
         recorder = _Recorder(run, trainer, display) if is_first else _Follower(trainer)
         check = processes.checking(interrupt)

@@ -20,6 +20,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,7 @@ class RunFolder:
         self.result_file = folder / "result.json"
         self._is_new = False  # whether this process created the run
         self.extended = False  # whether the recipe trains longer than the one in the folder
+        self.unlimited = False  # whether its updates were raised, so that its time limit no longer applies
         self._claim()
         self.checkpoints = CheckpointStore(folder / "checkpoints", recipe.training.keep)
         self.averages = CheckpointStore(folder / "averages", recipe.training.average)
@@ -84,6 +86,7 @@ class RunFolder:
             raise StorageError(f"Cannot reach {self.folder}: {error.strerror}.") from error
         if file in present:
             kept = read_recipe(file)
+            self._drop_limit(kept)
             differences = self.recipe.differences(kept)
             self.extended = self.recipe.extends(kept)
             if differences and not self.extended:
@@ -98,6 +101,17 @@ class RunFolder:
             raise OptionError(f"{self.folder} exists but is not a Saccade run; give a new or empty folder with -o.")
         write_file(file, self.recipe.toml().encode())
         self._is_new = True
+
+    def _drop_limit(self, kept: Recipe) -> None:
+        """Drop the time limit of a run whose updates are raised while its limit stays the same: it is used up."""
+        ours, theirs = self.recipe.training, kept.training
+        if ours.minutes is None or (theirs.minutes == ours.minutes and theirs.steps >= ours.steps):
+            return
+        settings = {**self.recipe.settings, "training": ours.model_copy(update={"minutes": None})}
+        longer = replace(self.recipe, settings=settings)
+        is_raised = theirs.minutes == ours.minutes and longer.extends(kept)
+        if is_raised or (theirs.minutes is None and not longer.differences(kept)):  # the latter continues the former
+            self.recipe, self.unlimited = longer, True
 
     def _check_init(self) -> None:
         """Raise an error if a run continues with a different --init than it began with."""

@@ -32,9 +32,12 @@ from saccade.training.schedule import learning_rate
 
 __all__ = ["Listener", "Progress", "Trainer"]
 
-#: With a time limit: how many updates lie between two looks at the clock, by which fraction of the remaining updates
-#: the end must be wrong before it is moved, and the last fraction of the schedule, in which it is never moved.
-SETTLED, CLEARLY, TAIL = 20, 0.05, 0.1
+#: With a time limit: how many updates lie between two looks at the clock, and after which ones there is a look before
+#: that, because a few updates may take long; by which fraction of the remaining updates the end must be wrong before it
+#: is moved, and the last fraction of the schedule, in which it is never moved.
+SETTLED, EARLY, CLEARLY, TAIL = 20, (2, 5, 10), 0.05, 0.1
+#: How many examples are scored before the training, to see how long a validation will take.
+TRIED = 16
 
 
 @dataclass
@@ -150,7 +153,8 @@ class Trainer:
         """
         progress, done = self.progress, self.progress.step - first
         remaining = self.last_step - progress.step
-        if self.settings.minutes is None or done % SETTLED or remaining <= TAIL * self.last_step:
+        is_time = done % SETTLED == 0 or done in EARLY
+        if self.settings.minutes is None or not is_time or remaining <= TAIL * self.last_step:
             return
         left = 60 * self.settings.minutes - self._reserved - progress.seconds
         possible = max(1, int(left * done / (progress.seconds - began)))
@@ -163,6 +167,22 @@ class Trainer:
         """Whether the time is up, if there is a limit: only enough is left for the last validation and the test."""
         minutes = self.settings.minutes
         return minutes is not None and self.progress.seconds >= 60 * minutes - self._reserved
+
+    def reserve(self) -> None:
+        """Estimate how long the last validation and what follows it will take, until a validation has been timed.
+
+        A network that has hardly been trained writes long texts, so this is not too short. No random numbers are used.
+        """
+        if self.settings.minutes is None:
+            return
+        few = self.sample[:: max(1, len(self.sample) // TRIED)]
+        numbers, began = rng_state(), time.monotonic()
+        self.network.eval()
+        self._collect()
+        self.processes.lead(lambda: self.task.validate(self.model, few))
+        set_rng_state(numbers)
+        seconds = (time.monotonic() - began) * len(self.sample) / len(few)
+        self._reserved = (1 + self.closing) * self._one_clock(seconds)
 
     # --- one update ---
 

@@ -45,6 +45,7 @@ class MaskedLanguageModelFiles(LanguageModelFiles):
     """Reads the same files as for a language model. A text with blank lines, such as a book, is read in paragraphs."""
 
     settings = MaskedLanguageModelData
+    most_updates = 3_000
 
     @classmethod
     def read(cls, settings: TextData, seed: int) -> Splits[Document]:

@@ -50,6 +50,7 @@ class TextAutoencoderFiles(DataReader[TextLine]):
 
     settings = TextAutoencoderData
     read_as = ("encoding",)
+    most_updates = 5_000
 
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
