@@ -40,6 +40,10 @@ Rows = Callable[[str, float], None]
 
 OTHER_THREAD = "the model also ran in another thread, which this watcher cannot see: watch in that thread"
 OTHER_MODEL = "attention also ran outside the watched model, in a deep copy or another model: watch that model"
+UNREPORTED = (
+    "something was computed for each token where torch reports nothing, as in another thread or in a function that is "
+    "compiled by TorchScript: attention there is not seen"
+)
 SOFTMAX_SEEN = "the model writes out its softmax itself"
 WRITTEN_OUT_NAME = " (written out)"
 BEAM_SEARCH = (
@@ -73,7 +77,7 @@ class Watch(Mapping[str, Trace]):
         self._values = values
         self._model = model  # held so that the identities above stay valid
         self._traces: dict[str, Trace] = {}
-        self._notes = {OTHER_THREAD: 0, OTHER_MODEL: 0}
+        self._notes = {OTHER_THREAD: 0, OTHER_MODEL: 0, UNREPORTED: 0}
         self._ran: dict[str, nn.Module] = {}  # the modules that ran in the forward passes of these traces
         self._running: dict[str, nn.Module] = {}  # the modules of the forward pass that is running now
         self._steps = Steps(self._traces, lambda module: module is model, values)
@@ -300,6 +304,10 @@ class _Watchers:
     def stray(self) -> None:
         for watcher in _active.get():
             watcher._notes[OTHER_MODEL] += 1
+
+    def lose(self) -> None:
+        for watcher in _active.get():
+            watcher._notes[UNREPORTED] += 1
 
     def end(self, run: RunningModule) -> None:
         for watcher in _active.get():

@@ -86,6 +86,8 @@ class Audience(Protocol):
 
     def stray(self) -> None: ...
 
+    def lose(self) -> None: ...
+
     def end(self, run: RunningModule) -> None: ...
 
 
@@ -97,6 +99,7 @@ class RunningModule:
     module: nn.Module
     way: Way
     mode_place: int | None = None  # where the mode was in the stack before
+    is_watched: bool = False  # whether it is part of a watched model, or runs within one
     has_entered: bool = False  # whether modes were added or removed for it
     marks: Marks | None = None  # for one of torch's modules: those of what it has computed so far
     cached: int | str = 0  # for an outermost run that is edited: see ``cached_positions``
@@ -198,6 +201,7 @@ class Forwards(threading.local):
         if is_fast and torch_place(self._mode) is not None:
             self._check_direct(sys._getframe(1))
         run, runs = RunningModule(next(_numbers), module, _way_of(module) if is_fast else Way.CALLS), self.runs
+        run.is_watched = is_watched or any(outer.is_watched for outer in runs)
         if not runs:
             self._begin_outermost(run, arguments, named, is_watched)
         self._last_number = run.number
@@ -227,7 +231,8 @@ class Forwards(threading.local):
         self.lineage.is_on = is_watched and not is_step
         self._passed, self.continues = passed, False
         if self.lineage.is_on:
-            self.lineage.begin(run.number, (arguments, named), joins=not self._audience.is_root(run.module))
+            is_root = self._audience.is_root(run.module)
+            self.lineage.begin(run.number, run.module, (arguments, named), joins=not is_root)
 
     def end(self, module: nn.Module, arguments: tuple[Any, ...], *result: Any) -> None:
         """A forward hook that is given the named arguments and the output, or after an error only the output."""
@@ -253,14 +258,16 @@ class Forwards(threading.local):
         """Show torch's own attention, known only after it has run, and check that an edit changed something."""
         if active_edits():
             _check_edited(run)
-        if run.way is not Way.MODULE:
+        if run.way is Way.CALLS:
             return
-        if self._audience.wants(run.module):
+        if run.way is Way.MODULE and run.is_watched:
             self._see_torch_module(run, arguments, named, output[0] if isinstance(output, tuple) else None)
+        elif run.way is Way.MODULE and isinstance(run.module, (nn.MultiheadAttention, nn.TransformerEncoderLayer)):
+            self._audience.stray()
         result = output[0] if isinstance(output, tuple) else output
         if self.lineage.is_on and isinstance(result, Tensor):
             self.lineage.set(result, run.marks)
-            query = arguments[0] if arguments else None
+            query = arguments[0] if arguments and run.way is Way.MODULE else None
             self.lineage.rows.attended(query if isinstance(query, Tensor) else None, result)
 
     def _enter(self, run: RunningModule) -> None:
@@ -373,6 +380,9 @@ class Forwards(threading.local):
     ) -> None:
         """Pass on where rows come from; an attention that is written out is recognised by its softmax."""
         found = self.lineage.follow(function, arguments, named, output)
+        if self.lineage.is_lost:
+            self._audience.lose()
+            self.lineage.is_lost = False
         if found is not None and self.runs:
             place = Place("unknown", *found, is_whole=False)
             self._audience.show(self.runs, Seen(WRITTEN_OUT, self.runs[-1].module, place, is_written_out=True))

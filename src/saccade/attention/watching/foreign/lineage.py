@@ -9,8 +9,9 @@ its output. The output of an attention has the marks of its queries and one more
 - If each has marks that the other lacks, they are different sequences: cross-attention.
 - Everything else is unknown, and is labelled so.
 
-Tensors of unknown origin (made outside the watched block, or by a function that torch does not report) have no marks
-and add none.
+Tensors of unknown origin, such as a table that was made outside the watched block, have no marks and add none. But one
+that has a row for each token, and that no module holds, may be the output of something that torch does not report
+(a function compiled by TorchScript, another thread), so it has a mark like that of an attention.
 """
 
 from __future__ import annotations
@@ -63,6 +64,8 @@ def source_of(query: Marks | None, key: Marks | None) -> KeySource:
         return "unknown"
     if query == key:
         return "self"
+    if LOST in query or LOST in key:
+        return "unknown"
     return "unknown" if query and key and (query < key or key < query) else "cross"
 
 
@@ -72,6 +75,7 @@ class Lineage:
     def __init__(self) -> None:
         self.is_on = True
         self.forward = 0  # the outermost forward pass that is running, or ran last
+        self.is_lost = False  # whether tokens were computed where torch reports nothing, since someone asked
         self.joins = True  # whether the results of an earlier forward pass keep their marks in this one
         self.read: set[int] = set()  # the earlier forward passes whose results this one used
         self._inputs: set[tuple[int, ...]] = set()  # their shapes
@@ -80,10 +84,14 @@ class Lineage:
         self._rows_of: dict[int, Known] = {}  # of the queries of the attentions of this forward pass
         self._origins: dict[int, tuple[weakref.ref[Tensor], Origin]] = {}
         self._softmaxes: dict[int, weakref.ref[Tensor]] = {}
+        self._module: nn.Module | None = None  # whose forward pass is running
+        self._held: dict[int, Tensor] | None = None  # the tensors that its modules hold, by identity, once needed
 
-    def begin(self, forward: int, arguments: object, joins: bool) -> None:
+    def begin(self, forward: int, module: nn.Module, arguments: object, joins: bool) -> None:
         """Begin a new outermost forward pass, whose arguments are inputs."""
         self.forward, self.joins, self.read = forward, joins, set()
+        if module is not self._module:
+            self._module, self._held = module, None
         self._origins = {number: known for number, known in self._origins.items() if known[0]() is not None}
         self._softmaxes = {number: known for number, known in self._softmaxes.items() if known() is not None}
         self._rows_of = {}
@@ -210,9 +218,11 @@ class Lineage:
         self.rows.follow(function, arguments, dict(named), outputs)
 
     def _joined(self, inputs: list[Tensor]) -> Marks | None:
-        joined: Marks | None = CONSTANT if inputs else None
+        joined: Marks | None = CONSTANT  # what is made of no tensor is made of no token
         for part in inputs:
             marks = self.marks(part)
+            if marks is None and self._origin(part) is None:
+                marks = self._marks_of_unknown(part)
             if marks is None:
                 joined = joined or None
             elif joined is None:
@@ -220,6 +230,24 @@ class Lineage:
             elif marks is not joined and not marks <= joined:
                 joined = joined | marks
         return joined
+
+    def _marks_of_unknown(self, tensor: Tensor) -> Marks | None:
+        """Return the marks of a tensor that no function of this forward pass, as torch reports them, has made."""
+        if self._module is None:
+            return None
+        if self._held is None:
+            holders = [vars(module) for module in self._module.modules()]
+            self._held = {id(held): held for holder in holders for held in _tensors_in(holder)}
+        if id(tensor) in self._held:
+            return CONSTANT
+        is_of_tokens = not tensor.is_nested and tensor.ndim > 2 and self.rows.has_size(tensor)
+        if not is_of_tokens or not tensor.is_floating_point():
+            return None
+        marks = frozenset((LOST, next(_numbers)))
+        self._attentions |= marks
+        self.set(tensor, marks)
+        self.is_lost = True
+        return marks
 
     def _weighs(self, inputs: list[Tensor]) -> bool:
         return any(self._is_softmax(part) for part in inputs) and not all(self._is_softmax(part) for part in inputs)
