@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
@@ -134,3 +135,29 @@ def test_a_module_can_be_scripted_while_another_is_watched() -> None:
     with saccade.watch(encoder()):
         scripted = torch.jit.script(encoder().eval())
     assert scripted(X).shape == X.shape
+
+
+def test_a_module_that_ran_while_another_thread_stopped_watching_leaves_nothing_behind() -> None:
+    has_begun, may_end = threading.Event(), threading.Event()
+
+    class Slow(nn.MultiheadAttention):
+        def forward(self, *arguments: Any, **named: Any) -> Any:
+            has_begun.set()
+            may_end.wait()
+            return super().forward(*arguments, **named)
+
+    def run() -> None:
+        Slow(8, 2, batch_first=True)(X, X, X)
+        model = encoder()
+        with saccade.watch(model) as seen:
+            model(X)
+        stacks.update(saccade.view(seen).stacks)
+
+    stacks: dict[str, list[str]] = {}
+    thread = threading.Thread(target=run)
+    with saccade.watch(encoder()):
+        thread.start()
+        has_begun.wait()
+    may_end.set()
+    thread.join()
+    assert stacks == {"layers.*.self_attn": ["layers.0.self_attn", "layers.1.self_attn"]}

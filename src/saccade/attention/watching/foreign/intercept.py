@@ -152,6 +152,8 @@ class Forwards(threading.local):
 
     def start(self) -> None:
         """Start intercepting, because a watcher or an edit begins in this thread."""
+        if not self._num_users:
+            self.runs.clear()  # a watcher of another thread may have taken the hooks away while a module ran here
         self._num_users += 1
         if torch_place(self._mode) is None:
             put_in(self._mode, num_modes())
