@@ -118,6 +118,27 @@ def test_an_edit_is_right_or_refused(layout: str, batch: int) -> None:
                 model(x)
 
 
+def test_steps_with_a_cache_keep_the_layout() -> None:
+    class Decoder(Folded):
+        def forward(self, x: Tensor, cache: dict[str, Tensor]) -> Tensor:  # type: ignore[override]
+            query, *new = (self.fold(part) for part in self.parts(x))
+            key, value = (
+                torch.cat([cache[name], part], -2) if name in cache else part
+                for name, part in zip("kv", new, strict=True)
+            )
+            cache |= {"k": key, "v": value}
+            mask = TRIANGLE[key.shape[-2] - query.shape[-2] : key.shape[-2], : key.shape[-2]]
+            output = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+            return self.unfold(output).transpose(1, 2).flatten(2)
+
+    for layout in LAYOUTS:
+        model, cache = Decoder(layout, TRIANGLE), dict[str, Tensor]()
+        with torch.no_grad(), saccade.watch(model) as seen:
+            for step in X.split([2, 1, 1, 1], 1):
+                model(step, cache)
+            torch.testing.assert_close(seen["attention"].weights().double(), model.weights(X), atol=1e-5, rtol=0)
+
+
 def test_heads_in_the_batch_whose_tokens_are_unknown_are_refused() -> None:
     class FromNumpy(nn.Module):
         def __init__(self) -> None:
