@@ -1,4 +1,4 @@
-// The shell: which page, which model, which theme, which keys.
+// The shell: chooses the page, the model, the theme and the keyboard shortcuts.
 
 import {
   PAGES,
@@ -30,9 +30,9 @@ import { open as openWords } from "./words/page.js";
 
 /** @type {Record<string, (place: HTMLElement, studio: Studio) => PageView>} */
 const OPENERS = { learn: openLearn, ask: openAsk, walk: openWalk, map: openMap, runs: openRuns, words: openWords };
-const PAUSE = 700; // milliseconds between two looks at a model that is being trained
-const RETRY = 2000; // milliseconds between two calls to a server that does not answer
-const SILENT = 200; // milliseconds: what takes longer says so
+const PAUSE = 700; // milliseconds between two progress checks of a model in training
+const RETRY = 2000; // milliseconds between two attempts to reach the server
+const SILENT = 200; // milliseconds after which a slow start is mentioned
 /** @type {Record<string, string>} */
 const TITLES = { learn: "Learn", ask: "Ask", walk: "Walk", map: "Map", runs: "Runs", words: "Words" };
 
@@ -46,7 +46,7 @@ let shownPage = "";
 let training = null;
 /** @type {Promise<void>} */
 let modelsRead;
-let isSilent = false; // the server does not answer, and is called again
+let isSilent = false; // the server does not answer, and we keep trying
 
 /** @type {Studio} */
 const studio = {
@@ -112,7 +112,7 @@ async function showPage() {
   document.documentElement.dataset.ready = page;
 }
 
-/** Shows what the address says by now; what goes wrong is told. */
+/** Shows the page that the address describes, or an error. */
 function turnPage() {
   showPage().catch((error) => studio.status.fail(error));
 }
@@ -202,7 +202,7 @@ async function readModels() {
     const waiting = pending.at(0);
     if (studio.models.length || !waiting || waiting.failure) {
       training?.element.remove();
-      // otherwise what a page that needs no model has said meanwhile stays
+      // otherwise keep what a page without a model has shown in the meantime
       if (!studio.models.length && waiting?.failure) studio.status.say(waiting.failure);
       return;
     }
@@ -242,7 +242,7 @@ function begin() {
   return Promise.all([showPage(), modelsRead]).catch((error) => studio.status.fail(error));
 }
 
-// in the frame of another page there is something to see, but nothing to change
+// embedded in another page, the view is read-only
 document.documentElement.toggleAttribute("data-embed", address().parts.embed === "1");
 startTheme(() => view?.redraw?.());
 listen();

@@ -1,4 +1,4 @@
-// Which models there are, and which a page has a use for.
+// Lists the models, and which of them a page can use.
 
 import { get } from "./shared/api.js";
 
@@ -9,7 +9,7 @@ import { get } from "./shared/api.js";
 
 /** Pages with a model at the top. */
 export const WITH_MODEL = ["ask", "map", "words"];
-/** Scenes that only a model can tell. */
+/** Scenes that need a model. */
 const STORY = ["links", "cut", "own", "heads", "points", undefined];
 
 /**

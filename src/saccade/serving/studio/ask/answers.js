@@ -1,4 +1,4 @@
-// The answer, as each task gives it: a text, coloured tags, a label with the words that decided, holes filled in.
+// Shows the answer of each kind of task: a text, coloured tags, a label with the words that decided it, filled masks.
 
 import { directionOf, make, named, number, percent, shortened, visible } from "../shared/dom.js";
 import { imagePicture } from "./overlay.js";
@@ -114,7 +114,7 @@ function decided(deciding) {
   const sizeOf = (/** @type {import("../shared/types.js").Deciding} */ one) => one.effect ?? one.weight ?? 0;
   const most = Math.max(...deciding.map((one) => Math.abs(sizeOf(one))), 1e-9);
   const parts = deciding.flatMap((one) => {
-    const shade = ((isEffect ? 0.4 : 0.9) * sizeOf(one)) / most; // on both arms of a difference text is to be read
+    const shade = ((isEffect ? 0.4 : 0.9) * sizeOf(one)) / most; // text must be readable on both colours
     const title = `${isEffect ? "effect" : "share"} ${number(sizeOf(one), 3)}`;
     const kind = isDarkInk(Math.abs(shade)) ? "decided on-ink" : "decided";
     const mark = make("span", { class: kind, title }, shortened(visible(one.word)));

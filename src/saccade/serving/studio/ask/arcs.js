@@ -1,4 +1,4 @@
-// The links of one word: a line to each word that it looks at, a colour a head.
+// The links of one word: a line to each word that it looks at, with one colour per head.
 
 import { make, visible, within } from "../shared/dom.js";
 import { sized } from "../shared/matrix.js";
@@ -6,7 +6,7 @@ import { currentTheme } from "../shared/ramp.js";
 
 /** @typedef {import("../shared/types.js").Matrix} Matrix */
 
-// Told apart by every common colour blindness as far as eight colours can be; the number of the head says the rest.
+// As distinct for colour-blind readers as eight colours can be; the number of the head is also shown.
 const HEAD_COLOURS = {
   light: ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a7a12", "#7b8494"],
   dark: ["#4da8f0", "#ff8243", "#2fc596", "#f0a0cb", "#ffc04a", "#9adcff", "#d4c355", "#b6bfca"],

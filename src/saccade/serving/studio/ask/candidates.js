@@ -1,4 +1,4 @@
-// While an answer is stepped through: the words that could have been written at this step, and how probable they were.
+// While the user steps through an answer: the words that the model could have written, with their probabilities.
 
 import { get, inPath } from "../shared/api.js";
 import { make, percent, reveal, visible } from "../shared/dom.js";
@@ -26,7 +26,7 @@ export class Candidates {
     if (token === null || !look.id) return reveal(this.element, false);
     /** @type {Promise<Candidate[]>} */
     const known = this.kept.get(look.id) ?? get(`/api/looks/${inPath(look.id)}/candidates`);
-    this.kept.clear(); // those of one answer are enough
+    this.kept.clear(); // keep only the candidates of one answer
     this.kept.set(look.id, known);
     const step = (await known)[token];
     if (mine !== this.shows) return undefined;
@@ -53,7 +53,7 @@ export function tokenOf(look, step, first) {
   const writer = look.attentions.find((one) => one.kind === "causal");
   if (!writer) return step - 1; // a token is a word
   const { words } = look.axes[writer.rows];
-  const start = first + Number(Boolean(look.alignment)); // before a translation stands the start
+  const start = first + Number(Boolean(look.alignment)); // a translation begins with the start token
   const before = (/** @type {number} */ word) => words.filter((one) => (one ?? 0) < word).length;
   return before(start + step - 1) - before(start);
 }

@@ -1,4 +1,4 @@
-// The cells of what is seen, and the links between tokens that they stand for.
+// The cells of the current view, and the links between tokens that they stand for.
 
 /**
  * @typedef {import("../shared/types.js").Look} Look

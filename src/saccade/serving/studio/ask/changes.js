@@ -1,4 +1,4 @@
-// The bar of changes: the link or head that can be changed now, what is changed, and the way back.
+// The bar of changes: the link or head that can be changed, the changes made so far, and buttons to undo them.
 
 import { cutKey, linksAt } from "./cells.js";
 import { isEdited, writeLinks } from "./state.js";

@@ -1,4 +1,4 @@
-// How the weights are looked at: as a map, arcs or a picture; one head or several together; words or pieces.
+// Controls for how weights are shown: as a map, arcs or a picture; one head or several combined; words or pieces.
 
 import { stackOf } from "../shared/api.js";
 import { isOfPatches } from "./state.js";
@@ -52,7 +52,7 @@ export class Controls {
   }
 }
 
-/** Choices that are called what they are. @param {string[]} values @returns {[string, string][]} */
+/** Choices whose labels are their values. @param {string[]} values @returns {[string, string][]} */
 function named(values) {
   return values.map((value) => [value, value]);
 }

@@ -1,4 +1,4 @@
-// What the answer depends on, measured: each word of the text left out in turn, and how probable the answer is then.
+// Measures what the answer depends on: leaves out each word in turn, and shows how probable the answer is without it.
 
 import { events, inPath } from "../shared/api.js";
 import { make, percent, shortened, visible } from "../shared/dom.js";
@@ -10,7 +10,7 @@ import { colourOf, isDarkInk } from "../shared/ramp.js";
  * @typedef {{text: string, answer: string, before: number, effects: Effect[]}} Measured
  */
 
-const SHADE = 0.36; // of the darkest word: what stands on it is to be read
+const SHADE = 0.36; // of the darkest word: text on it must stay readable
 
 export class Depends {
   constructor() {

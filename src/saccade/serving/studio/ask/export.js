@@ -1,4 +1,4 @@
-// Files of what is seen: the picture as SVG, the same as PNG, and the numbers as NumPy reads them.
+// Exports the current view: the picture as SVG or PNG, and the numbers as a NumPy file.
 
 import { headColour } from "./arcs.js";
 import { number, shortened, visible } from "../shared/dom.js";
@@ -23,7 +23,7 @@ const WORDS = 190; // room for the words beside arcs
 const BETWEEN = 240;
 const WITH_NUMBERS = 34;
 const LONGEST = 24; // letters of a label
-const SHARPNESS = 2; // pixels of a PNG for one of the page
+const SHARPNESS = 2; // pixels of the PNG for each pixel of the page
 
 /** @param {string} name @param {Record<string, string | number>} attributes @param {...(Node | string)} children */
 function svg(name, attributes, ...children) {
@@ -48,7 +48,7 @@ function image(pixels, x, y, width, height) {
 }
 
 /**
- * One picture of what is seen, side by side, and below it where it comes from.
+ * Draws the figures side by side as one picture, with a caption that says where they come from.
  * @param {Figure[]} figures @param {string[]} caption @returns {string}
  */
 export function svgFile(figures, caption) {
@@ -181,7 +181,7 @@ export async function pngFile(drawn) {
 /** The numbers that are seen: a .npy file, version 1.0. @param {Matrix} matrix */
 export function npyFile({ rows, columns, values }) {
   const said = `{'descr': '<f4', 'fortran_order': False, 'shape': (${rows}, ${columns}), }`;
-  const header = said.padEnd(Math.ceil((said.length + 11) / 64) * 64 - 11) + "\n"; // 10 bytes stand before it
+  const header = said.padEnd(Math.ceil((said.length + 11) / 64) * 64 - 11) + "\n"; // 10 bytes come before it
   const start = new Uint8Array([
     0x93,
     ...new TextEncoder().encode("NUMPY"),

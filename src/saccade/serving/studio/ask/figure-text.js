@@ -1,4 +1,4 @@
-// What is said of a picture of weights: its title, what a row stands for, and the cell that tells most.
+// Text about a picture of weights: its title, what a row stands for, and the most informative cell.
 
 import { isEdited, isOfPatches } from "./state.js";
 import { shortened, visible } from "../shared/dom.js";
@@ -18,12 +18,12 @@ export function titleOf(look, { attention, head, words }) {
   return `${head === "rollout" ? "rollout over the layers" : headName(attention.name, head)} · ${unit}`;
 }
 
-/** The same as the command line wants it. @param {Settled} settled */
+/** The same name in the form that the command line takes. @param {Settled} settled */
 export function namedAs({ attention, head }) {
   return /^\d+$/.test(head) ? `${attention.name}:${head}` : head === "rollout" ? "" : attention.name;
 }
 
-/** What a row stands for, where that is not plain. @param {Look} look @param {Settled} settled */
+/** What a row stands for, if that is not obvious. @param {Look} look @param {Settled} settled */
 export function hintOf(look, settled) {
   if (settled.head === "alignment")
     return "Each row is a word of the answer: what the model looked at just before writing it.";
@@ -32,7 +32,7 @@ export function hintOf(look, settled) {
     : "";
 }
 
-/** What a difference without any ink means. @param {Settled} settled @param {AskState} state */
+/** What it means if no difference is visible. @param {Settled} settled @param {AskState} state */
 export function sameOf({ attention, head }, state) {
   if (state.isDifference || !isEdited(state)) return "No weights differ.";
   const later = "The effects of the change appear in later layers and in the answer.";

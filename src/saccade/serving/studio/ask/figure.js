@@ -1,4 +1,4 @@
-// What one answer looked at: the heat map, the arcs, or the picture, with the cell that is read out.
+// Shows what the model looked at for one answer: a heat map, arcs or a picture, with one cell described in words.
 
 import { addressOf } from "../shared/address.js";
 import { Refused, weightsOf } from "../shared/api.js";
@@ -147,7 +147,7 @@ export class Figure {
     return (await Promise.all(every)).map((its, one) => ({ head: one, matrix: its }));
   }
 
-  /** Another cell of the same matrix, without a word to anyone. @param {number} row @param {number} column */
+  /** Selects another cell without notifying the listeners. @param {number} row @param {number} column */
   point(row, column) {
     if (!this.matrix) return;
     this.row = within(row, 0, this.matrix.rows - 1);

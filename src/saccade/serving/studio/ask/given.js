@@ -1,4 +1,4 @@
-// What is given to a model, as the address says it: a text, a sample, or a drawing.
+// The input of a model as the address describes it: a text, a sample, or a drawing.
 
 import { typedExamples } from "./state.js";
 

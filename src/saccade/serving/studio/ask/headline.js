@@ -1,4 +1,4 @@
-// The answer as the model gives it now, changes included; beside it what it was before, and how probable it is.
+// The answer of the model with the current changes, next to the original answer and its probability.
 
 import { alternativesElement, answerElement, differing } from "./answers.js";
 import { make, percent, reveal, shortened, visible } from "../shared/dom.js";
@@ -10,7 +10,7 @@ import { make, percent, reveal, shortened, visible } from "../shared/dom.js";
  * @typedef {import("../shared/types.js").Scored} Scored
  */
 
-const MOVED = 0.02; // of a probability: what moves less is not told by itself
+const MOVED = 0.02; // of a probability: smaller changes are not mentioned separately
 const WHOLE = "that the model gives this whole answer: the product of the probabilities of its parts";
 
 export class Headline {

@@ -1,4 +1,4 @@
-// Every head of every layer, small; choose one to open it, switch one off.
+// Small pictures of every head of every layer; the user can open a head or switch it off.
 
 import { headPictures } from "../shared/api.js";
 import { make, number } from "../shared/dom.js";

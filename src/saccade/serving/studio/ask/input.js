@@ -1,4 +1,4 @@
-// What is asked: a text, a JSON value, or an image that is uploaded, drawn, or a sample of the model's data.
+// The input: a text, a JSON value, or an image that is uploaded, drawn or taken from the model's data.
 
 import { afterwards, make, within } from "../shared/dom.js";
 import { imagePicture } from "./overlay.js";

@@ -1,4 +1,4 @@
-// The keys of the page Ask, and turning from head to head and from layer to layer.
+// The keyboard shortcuts of the Ask page, and moving from head to head and from layer to layer.
 
 import { settle } from "./state.js";
 

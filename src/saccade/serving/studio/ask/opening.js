@@ -1,4 +1,4 @@
-// What the page opens with where the address names no text: an example with a link whose loss changes the answer.
+// What the page shows if the address has no text: an example with a link whose removal changes the answer.
 
 import { inPath, post } from "../shared/api.js";
 import { optionsOf, readState } from "./state.js";
@@ -34,7 +34,7 @@ export function openingParts({ input, name, row, column }) {
 }
 
 /**
- * An address without a text opens on one that tells something.
+ * If the address has no text, shows an instructive example.
  * @param {import("../shared/types.js").Studio} studio @param {Model} model
  * @param {import("../shared/types.js").Parts} parts
  */

@@ -1,4 +1,4 @@
-// An image, and over it what one row looks at: patch by patch.
+// An image, overlaid with what one row looks at, patch by patch.
 
 import { make, number, within } from "../shared/dom.js";
 import { sized } from "../shared/matrix.js";
@@ -54,7 +54,7 @@ export class Overlay {
    * @param {ShownImage} image @param {Matrix} matrix @param {number} row @param {number} column
    */
   show(image, matrix, row, column) {
-    const first = matrix.columns - image.grid[0] * image.grid[1]; // before the patches stands the class token
+    const first = matrix.columns - image.grid[0] * image.grid[1]; // the class token comes before the patches
     this.drawn = { image, matrix, row, column, first, isSelf: matrix.rows === matrix.columns };
     this.redraw();
   }
@@ -76,7 +76,7 @@ export class Overlay {
     const [cellX, cellY] = [width / across, height / down];
     weights.forEach((weight, patch) => {
       const [x, y] = [(patch % across) * cellX, Math.floor(patch / across) * cellY];
-      context.fillStyle = `rgb(${MARKER} / ${0.75 * (weight / most)})`; // a colour is seen on black and on white
+      context.fillStyle = `rgb(${MARKER} / ${0.75 * (weight / most)})`; // a colour is visible on black and on white
       context.fillRect(x, y, cellX + 0.5, cellY + 0.5);
     });
     context.strokeStyle = styleColour("accent");

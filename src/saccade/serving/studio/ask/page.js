@@ -1,4 +1,4 @@
-// Ask: type, read the answer, see what it looked at, take it apart.
+// The Ask page: type a text, read the answer, see what the model looked at, and change it.
 
 import { Refused } from "../shared/api.js";
 import { wordsOf } from "./cells.js";
@@ -25,9 +25,9 @@ import { make, reveal } from "../shared/dom.js";
  */
 
 const EMPTY = "Type a text above. The model answers when you stop typing, and its attention appears below.";
-/** What is only true of the words of one attention. */
+/** Parts of the address that only make sense for the words of one attention. */
 const NO_CELL = { row: null, col: null, pin: null };
-/** What is only true of one text or one answer. */
+/** Parts of the address that only make sense for one text or answer. */
 const OF_ONE_TEXT = { ...NO_CELL, n: null, step: null, cut: null, swap: null, show: null };
 
 /** @param {HTMLElement} place @param {Studio} studio @returns {PageView} */
@@ -98,7 +98,7 @@ export class AskPage {
   // --- the address, and what follows from it ---
 
   /**
-   * A selection is of words: it goes where another attention has other words.
+   * Changes the address; a selected word is dropped if the new attention has different words.
    * @param {Record<string, string | null>} parts @param {"push" | "replace"} [how]
    */
   change(parts, how = "replace") {
@@ -140,7 +140,7 @@ export class AskPage {
         await this.askAll(used, texts, signal, progress);
       } catch (error) {
         if (!(error instanceof Refused) || error.status !== 404) throw error;
-        for (const one of used) one.kept.clear(); // the server keeps looks for a while only: asked for again
+        for (const one of used) one.kept.clear(); // the server forgets looks after a while, so request it again
         await this.askAll(used, texts, signal, progress);
       }
       return true;
@@ -148,7 +148,7 @@ export class AskPage {
     if (mine === this.shows) this.element.toggleAttribute("data-old", !asked);
   }
 
-  /** Nothing is asked, and what was asked before is not waited for. */
+  /** Clears the page and stops waiting for earlier requests. */
   waitForText() {
     this.studio.status.stop();
     this.studio.status.say(null);

@@ -1,4 +1,4 @@
-// Takes away what is seen: the picture, the numbers, a page of its own, the address.
+// Saves or shares the current view: as a picture, as numbers, as a page, or as an address.
 
 import { file, inPath, query } from "../shared/api.js";
 import { npyFile, pngFile, svgFile } from "./export.js";
@@ -82,9 +82,9 @@ export class Saving {
 
   /** @param {string} format @returns {Promise<{name: string, content: Blob}>} */
   async fileOf(format) {
-    if (format === "html") return file(this.page(this.figures[0])); // not followed: a link carries no key
+    if (format === "html") return file(this.page(this.figures[0])); // a plain link would not send the API key
     const last = /** @type {Figure} */ (this.figures.at(-1));
-    const figure = last.isDifference ? last : this.figures[0]; // numbers are of one map
+    const figure = last.isDifference ? last : this.figures[0]; // a file of numbers holds one map
     const name = `${(figure.title.textContent ?? "").replace(/[^\p{L}\p{N}.]+/gu, "-")}.${format}`;
     if (format === "npy" && figure.matrix) return { name, content: npyFile(figure.matrix) };
     const drawn = svgFile(this.figures, this.caption());
@@ -92,7 +92,7 @@ export class Saving {
     return { name, content: made ?? new Blob([drawn], { type: "image/svg+xml" }) };
   }
 
-  /** What a picture says of where it comes from: the sentence, the answer, the model, the scale and the day. */
+  /** The caption of a saved picture: the sentence, the answer, the model, the scale and the date. */
   caption() {
     const { given = "", model = null, look = null, changed = null } = this.sentence ?? {};
     const asked = typeof given === "string" ? given : "an image";

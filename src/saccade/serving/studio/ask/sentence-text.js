@@ -1,4 +1,4 @@
-// What is said of a sentence: which words are new to the model, and what its weights are compared with.
+// Text about a sentence: which words are new to the model, and what its weights are compared with.
 
 import { isComparable, typedExamples } from "./state.js";
 import { visible } from "../shared/dom.js";

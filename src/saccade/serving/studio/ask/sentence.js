@@ -1,4 +1,4 @@
-// One sentence (or image): what is asked, what is answered, and what was looked at.
+// One sentence (or image) with its input, the answer, and what the model looked at.
 
 import { Refused, events, inPath, post } from "../shared/api.js";
 import { Candidates, tokenOf } from "./candidates.js";
@@ -96,7 +96,7 @@ export class Sentence {
     reveal(this.inputPlace, isFirst || !isOfTwo);
   }
 
-  /** What is asked where nothing is given: of an image model without samples, the empty pad. */
+  /** The default input: for an image model without samples, the empty drawing pad. */
   get nothingGiven() {
     return this.input instanceof ImageInput ? { png: this.input.png() } : "";
   }
@@ -107,7 +107,7 @@ export class Sentence {
     else if (this.input && typeof given === "object") this.input.show(given);
   }
 
-  /** What the model is sent. @param {Model} model @param {Given} given @param {AskState} state */
+  /** The request that is sent to the model. @param {Model} model @param {Given} given @param {AskState} state */
   request(model, given, state) {
     return { input: inputOf(model, given), options: optionsOf(model, state) };
   }
@@ -159,7 +159,7 @@ export class Sentence {
     return look;
   }
 
-  /** Nothing is asked: nothing is answered. */
+  /** Clears the answer, because there is no input. */
   clear() {
     [this.look, this.changed] = [null, null];
     this.headline.clear();
@@ -235,7 +235,7 @@ export class Sentence {
       else if (isOfWords) this.listener.changed({ row: String(word + start), col: null, pin: "1" });
       else this.listener.changed({ h: "alignment", row: String(word), col: null, pin: "1" }, "push");
     };
-    const isSpelt = words.every((word) => word.length === 1); // buttons of single letters help nobody
+    const isSpelt = words.every((word) => word.length === 1); // buttons for single letters are not useful
     const chosen = !isSpelt && (isOfWords || (settled && look.alignment)) ? pin : null;
     const writing = { words, step: state.step, chosen, pinned };
     const before = /** @type {Look} */ (this.look);

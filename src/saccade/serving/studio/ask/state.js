@@ -1,4 +1,4 @@
-// What is looked at on the Ask page, as the address says it, made to fit what the model has.
+// The state of the Ask page as read from the address, adjusted to what the model has.
 
 import { wholeNumber } from "../shared/address.js";
 import { Refused, stackOf } from "../shared/api.js";

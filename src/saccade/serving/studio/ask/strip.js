@@ -1,4 +1,4 @@
-// The words themselves, and the links of one of them drawn from word to word; a link is cut where it is drawn.
+// The words, with the links of the chosen word drawn between them; clicking a link cuts it.
 
 import { directionOf, make, number, shortened, visible, within } from "../shared/dom.js";
 import { keyName } from "../shared/names.js";

@@ -1,16 +1,16 @@
-// One word in the place of another: each word of the text by itself, also where it stands there twice.
+// Replaces one word of the text, even if the same word occurs twice.
 
 import { make, reveal, shortened } from "../shared/dom.js";
 
 /**
- * @typedef {object} Place  a word, with as many words around it as nobody can mistake
+ * @typedef {object} Place  a word with enough context to identify it
  * @property {string} label
  * @property {string} phrase
- * @property {string} before  what stands before the word in the phrase
+ * @property {string} before  what comes before the word in the phrase
  * @property {string} after
  */
 
-const MOST_AROUND = 12; // words: what is not told apart by so many is not offered
+const MOST_AROUND = 12; // words of context; a word that these do not identify is not offered
 const WORD = /[\p{L}\p{N}'’-]+/gu;
 
 export class Swap {

@@ -1,4 +1,4 @@
-// What is asked besides the text: an example, best or sampled answers, a second text.
+// Options next to the text: an example, best or sampled answers, a second text.
 
 import { comparable } from "./given.js";
 import { typedExamples } from "./state.js";

@@ -1,4 +1,4 @@
-// The words of an answer that were written one after the other, and stepping through them.
+// The words of an answer in the order in which they were written, and a slider to step through them.
 
 import { make, reveal } from "../shared/dom.js";
 

@@ -1,4 +1,4 @@
-// Every head of a real model at one sentence, with what it does in numbers, sorted by one of them.
+// Every head of a real model for one sentence, with measures of what it does, sorted by one of them.
 
 import { inPath, post, weightsOf } from "../shared/api.js";
 import { openingOf } from "../ask/opening.js";

@@ -1,4 +1,4 @@
-// A small model that a scene needs: trained at the press of a button, with the minutes stated, as it goes.
+// Trains a small model that a scene needs when the user presses a button, and shows the progress.
 
 import { get, inPath, post } from "../shared/api.js";
 import { make } from "../shared/dom.js";
@@ -9,7 +9,7 @@ import { make } from "../shared/dom.js";
  * @typedef {Record<string, {about: string, minutes: number, ready: boolean}>} Lessons
  */
 
-const PAUSE = 700; // milliseconds between two looks at a training
+const PAUSE = 700; // milliseconds between two progress checks
 
 /**
  * Whether the models are there; if not, the picture offers to train them, and then opens the scene again.

@@ -1,4 +1,4 @@
-// Writing word by word: the row of each step, and the half of the matrix that is masked. Without a model that writes,
+// Writing word by word: shows the row of each step, and the masked half of the matrix. Without a model that writes,
 // the numbers are those of the lecture.
 
 import { get, post } from "../shared/api.js";

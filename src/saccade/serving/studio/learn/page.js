@@ -1,4 +1,4 @@
-// Learn: one idea on each screen, live: the numbers come from the served model or from the library.
+// The Learn page: one idea per screen, with live numbers from the served model or from the library.
 
 import { SCENES } from "./scenes.js";
 import { addressOf } from "../shared/address.js";

@@ -1,4 +1,4 @@
-// Words as points: the vectors that a model has learned, seen from the side from which they differ most.
+// Words as points: a model's word vectors, projected onto the two directions in which they differ most.
 
 import { get, inPath, query } from "../shared/api.js";
 import { make, number, visible } from "../shared/dom.js";
@@ -13,7 +13,7 @@ import { hasModels } from "./lesson.js";
 
 const OTHERS = 60;
 const NEIGHBOURS = 6;
-const FONT = 18; // pixels: to be read from the last row
+const FONT = 18; // pixels: readable from the last row of a lecture hall
 
 /** @param {Stage} stage */
 export async function points(stage) {

@@ -1,4 +1,4 @@
-// The sinusoids of the positions as a picture, and how well two positions match by their distance.
+// A picture of the sinusoidal positions, and how well two positions match depending on their distance.
 
 import { numbers, query } from "../shared/api.js";
 import { choice, make, number, setChoice } from "../shared/dom.js";

@@ -1,4 +1,4 @@
-// X → Q, K, V → scores → weights → output, with the numbers of the lecture; a number says what it is made of.
+// X → Q, K, V → scores → weights → output, with the numbers of the lecture; pointing at a number shows how it arose.
 
 import { get, post } from "../shared/api.js";
 import { make, number } from "../shared/dom.js";

@@ -1,4 +1,4 @@
-// One vector or attention: two small translators that differ in nothing else, measured by the length of the sentence.
+// One vector or attention: compares two small translators, which differ in nothing else, by sentence length.
 
 import { events, inPath } from "../shared/api.js";
 import { make, number } from "../shared/dom.js";

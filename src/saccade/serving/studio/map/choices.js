@@ -1,4 +1,4 @@
-// What can be chosen of a map: the text, the layer, the head, how cells are pooled, the ink, the zoom.
+// The controls of a map: text, layer, head, pooling of cells, colour scale and zoom.
 
 import { choice, make, reveal, setChoice } from "../shared/dom.js";
 import { INKS } from "./ink.js";

@@ -1,4 +1,4 @@
-// What lies over the tiles of a map: numbers, the frame, the labels of rows and columns.
+// Draws what is on top of the tiles of a map: numbers, the frame, and the labels of rows and columns.
 
 import { visible } from "../shared/dom.js";
 import { briefly } from "../shared/legend.js";

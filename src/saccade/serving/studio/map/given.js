@@ -1,4 +1,4 @@
-// The text of a map: made of a model's examples, in the address, or pasted and packed behind the address.
+// The text of a map: made from a model's examples, stored in the address, or pasted and compressed after the #.
 
 import { countOf } from "./reading.js";
 import { keptText, madeCounts, madeText, packed } from "./text.js";

@@ -1,4 +1,4 @@
-// The weight that has the colour of the ink: one for all that is seen, chosen or after what is seen.
+// The weight that gets the full colour: chosen by the user, or derived from the visible weights.
 
 import { valuesInSight } from "./values.js";
 
@@ -26,14 +26,14 @@ export function usualInk(values) {
 }
 
 /**
- * Colours stay as they are while one moves, as long as they show what there is.
+ * Colours do not change while the user moves, as long as they fit the visible weights.
  * @param {number} before the ink so far @param {number} usual that of what is seen now
  */
 export function settledInk(before, usual) {
   return usual <= 2 * before && usual >= before / 3 ? before : usual;
 }
 
-/** The ink of a map as it was chosen, or after the weights that are seen. */
+/** The full-colour weight of a map, chosen by the user or derived from the visible weights. */
 export class Inking {
   /**
    * @param {import("./view.js").MapView} view @param {import("../shared/legend.js").Legend} legend

@@ -1,4 +1,4 @@
-// Map: the whole matrix of a long text, from all of it down to one number.
+// The Map page: the whole matrix of a long text, from an overview down to single weights.
 
 import { Refused } from "../shared/api.js";
 import { afterwards, make, reveal } from "../shared/dom.js";
@@ -39,7 +39,7 @@ class MapPage {
   constructor(studio) {
     this.studio = studio;
     this.readout = make("p", { id: "map-readout", class: "readout", role: "status", "aria-live": "polite" });
-    // a screen reader says only what is new
+    // so that a screen reader announces only changes
     const isNew = (/** @type {string} */ text) => text !== this.readout.textContent;
     const tell = (/** @type {string} */ text) => isNew(text) && this.readout.replaceChildren(text);
     this.view = new MapView((place) => this.moved(place), tell);
@@ -93,7 +93,7 @@ class MapPage {
     this.turn += 1;
     const { turn } = this;
     const text = await this.given.textOf(parts, model);
-    if (turn !== this.turn) return undefined; // another one was asked for meanwhile
+    if (turn !== this.turn) return undefined; // another text was requested in the meantime
     this.showTexts(parts, model, text);
     if (!text?.trim()) {
       this.stop(text === null ? "" : "Paste a long text to see its map.");
@@ -103,7 +103,7 @@ class MapPage {
     if (key === this.wanted) return undefined; // it is being read
     if (key !== this.read && !(await this.readLook(model, text, key))) return undefined;
     this.keepHash();
-    this.showTexts(this.studio.parts(), model, text); // how many words are taken is known now
+    this.showTexts(this.studio.parts(), model, text); // the number of words that fit is known now
     return this.draw(this.studio.parts(), model);
   }
 
@@ -233,7 +233,7 @@ class MapPage {
     this.hasFailed = true;
     if (!(error instanceof Refused && error.status === 404)) return this.studio.status.fail(error);
     this.tiles?.end();
-    this.read = ""; // the server keeps looks for a while only: the text is read again
+    this.read = ""; // the server forgets looks after a while, so read the text again
     return void this.show(this.studio.parts());
   }
 

@@ -7,7 +7,7 @@ import { inPath, query } from "../shared/api.js";
  * @typedef {import("./tiles.js").Source} Source
  */
 
-export const PREVIEW = Infinity; // the level of the picture of all of it that is there first
+export const PREVIEW = Infinity; // the level of the first overview
 const PREVIEW_CELLS = 128;
 
 /**

@@ -1,5 +1,5 @@
-// Long texts: made of examples, or pasted. A pasted text is in the address as far as there is room: as it is, or packed
-// behind the #; what is too long for both stays in this browser.
+// Long texts: made of examples, or pasted. A pasted text is stored in the address if it fits, plain
+// or compressed after the #; a longer text stays in this browser.
 
 const IN_ADDRESS = 1500; // characters
 const IN_HASH = 30_000; // characters, packed
@@ -54,7 +54,7 @@ export function keepText(text) {
     try {
       localStorage.setItem(`text ${key}`, text);
     } catch {
-      held.set(key, text); // no room even so: until the page is left
+      held.set(key, text); // too long even so: kept until the user leaves the page
     }
   }
   return { t: null, k: key };

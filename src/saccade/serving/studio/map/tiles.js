@@ -30,7 +30,7 @@ const MOST_KEPT = 700;
 const AT_ONCE = 2; // the server computes the tiles of a look one after the other
 const FIRST_PAUSE = 2; // seconds; twice as long after each failure that follows
 const LONGEST_PAUSE = 60;
-const PASSING = [0, 429, 500, 502, 503, 504]; // no answer, or one that may be another the next time
+const PASSING = [0, 429, 500, 502, 503, 504]; // no answer, or an error that may not occur next time
 
 /** The tokens along a tile of a level. @param {number} level */
 export function spanOf(level) {
@@ -56,7 +56,7 @@ export class Tiles {
     this.running = new Map();
     /** @type {Wanted[]} */
     this.wanted = [];
-    this.refused = new Set(); // keys of tiles that will not come
+    this.refused = new Set(); // keys of tiles that the server refused
     this.failures = 0; // one after the other
     this.resumes = 0; // when the server is asked again
     this.ink = 1;
@@ -89,7 +89,7 @@ export class Tiles {
     return [this.source.name, this.source.head, this.source.pool, level, row, column].join(" ");
   }
 
-  /** The picture of all of it that is there first, if it is there. */
+  /** The first overview, if it has arrived. */
   get preview() {
     return this.kept.get(this.keyOf(PREVIEW, 0, 0)) ?? null;
   }
@@ -102,7 +102,7 @@ export class Tiles {
   }
 
   /**
-   * Asks for what is in sight; what is no longer in sight is not waited for.
+   * Requests the visible tiles, and cancels requests for tiles that are no longer visible.
    * @param {number} level @param {Part} part
    * @returns {{ready: number, refused: number, all: number}}
    */
@@ -133,7 +133,7 @@ export class Tiles {
     }
   }
 
-  /** Asks how far the picture is that all wait for. */
+  /** Asks for the progress of the picture that all tiles wait for. */
   async poll() {
     if (this.isPolling || this.isEnded) return;
     this.isPolling = true;
@@ -175,7 +175,7 @@ export class Tiles {
     }
   }
 
-  /** Asks no more for a tile that is refused; where the server has too much to do, for none before a pause is over. */
+  /** Stops requesting a refused tile; if the server is busy, pauses all requests. */
   fail(/** @type {string} */ key, /** @type {unknown} */ error) {
     if (error instanceof Refused && PASSING.includes(error.status)) {
       const pause = error.pause || Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** this.failures);

@@ -107,7 +107,7 @@ export class MapView {
     if (!this.tiles) return;
     const smallest = Math.min(this.whole().scale, 1);
     const scale = within(place.scale, smallest * 0.8, LARGEST);
-    const { width, height } = this.room; // what is smaller than the room lies at its left and top
+    const { width, height } = this.room; // a map smaller than the view is placed at its top left
     const [right, bottom] = [
       Math.max(this.columns.length, width / scale / 2),
       Math.max(this.rows.length, height / scale / 2),
@@ -202,7 +202,7 @@ export class MapView {
     return `${this.previewed(preview.cell)} · being computed: ${said}${far}${waited}`;
   }
 
-  /** How long tiles are waited for: the first picture of a long text takes a while. */
+  /** Shows how long to wait: the first picture of a long text takes a while. */
   waited() {
     this.waitingSince ||= performance.now();
     const seconds = Math.floor((performance.now() - this.waitingSince) / 1000);

@@ -1,4 +1,4 @@
-// Curves of a training over its steps: one small picture a measure.
+// Curves of a training run over its steps: one small picture per measure.
 
 import { make, number } from "../shared/dom.js";
 import { sized } from "../shared/matrix.js";

@@ -1,4 +1,4 @@
-// Runs: curves of trainings as they go, and the alignment of one sentence as it forms.
+// The Runs page: live curves of training runs, and how the alignment of one sentence develops.
 
 import { events, get, inPath, isStopped, query } from "../shared/api.js";
 import { Curve } from "./curves.js";

@@ -1,4 +1,4 @@
-// One sentence over the checkpoints of a training: what the model answered then, and what it looked at.
+// One sentence at each checkpoint of a run: what the model answered, and what it looked at.
 
 import { wholeNumber } from "../shared/address.js";
 import { get, inPath } from "../shared/api.js";

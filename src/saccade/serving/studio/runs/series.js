@@ -1,8 +1,8 @@
-// What a log of a training says: how far it is, and its measures as series of points.
+// Reads the log of a run: its progress, and its measures as series of points.
 
 /** @typedef {import("../shared/types.js").Metric} Metric */
 
-const BEHIND = 1.5; // how many times the others' time makes a process one that they wait for
+const BEHIND = 1.5; // a process this many times slower than the others is reported as slow
 
 /** @param {number} step @param {number | null} steps how many there will be, where that is known */
 export function stepOf(step, steps) {

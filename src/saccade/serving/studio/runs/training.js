@@ -1,4 +1,4 @@
-// What is seen while there is no model yet: the training of the first one, as it goes.
+// What the page shows while there is no model yet: the progress of training the first one.
 
 import { get, inPath } from "../shared/api.js";
 import { Curve } from "./curves.js";

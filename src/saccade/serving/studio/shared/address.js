@@ -1,4 +1,4 @@
-// The address says everything that is seen: page, model, text, layer, head, row, zoom.
+// The address describes the whole view: page, model, text, layer, head, row, zoom.
 
 /** @typedef {import("./types.js").Parts} Parts */
 
@@ -71,7 +71,7 @@ function remember() {
   sessionStorage.setItem(VISITED, JSON.stringify({ ...visited(), [current.page]: current.parts }));
 }
 
-/** Every page begins anew, but the one that is seen. */
+/** Forgets the state of every page except the visible one. */
 export function forgetVisited() {
   sessionStorage.removeItem(VISITED);
   remember();

@@ -1,4 +1,4 @@
-// Everything that is asked of the server. What goes wrong is a sentence for the page.
+// All requests to the server. Every failure becomes one sentence for the page.
 
 import { heldKey, replaceKey } from "./key.js";
 
@@ -8,7 +8,7 @@ import { heldKey, replaceKey } from "./key.js";
  */
 
 const WANTS_KEY = 401;
-export const NO_ANSWER = 0; // in the place of a status: nobody is there
+export const NO_ANSWER = 0; // used instead of a status if the server cannot be reached
 
 /** An error that a person can read. */
 export class Refused extends Error {
@@ -20,7 +20,7 @@ export class Refused extends Error {
   }
 }
 
-/** @param {unknown} error Whether it says no more than that nobody waits for the answer. */
+/** @param {unknown} error Whether the error only means that the request was cancelled. */
 export function isStopped(error) {
   return error instanceof DOMException && error.name === "AbortError";
 }

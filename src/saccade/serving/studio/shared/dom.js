@@ -1,4 +1,4 @@
-// Elements, and text as it is shown: text only ever becomes a text node.
+// Creates elements and formats text; text is only ever inserted as a text node.
 
 /**
  * An element with its attributes, listeners (`onclick: ...`) and children.
@@ -40,7 +40,7 @@ export function reveal(element, isShown) {
 const INVISIBLE = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
 
 /**
- * A token with everything in it to be seen: spaces as ·, an empty one as ∅, controls by their numbers.
+ * Makes every character of a token visible: spaces as ·, an empty token as ∅, control characters as numbers.
  * @param {string} token
  */
 export function visible(token) {

@@ -1,4 +1,4 @@
-// The heat map as a person uses it: hover, arrows, click to pin.
+// The interactive heat map: hover, arrow keys, click to pin a row.
 
 import { eachFrame, make, within } from "./dom.js";
 import { LARGEST_CELL, SMALLEST_CELL, draw, layOut, sized } from "./matrix.js";

@@ -1,4 +1,4 @@
-// The key of a server that wants one: asked for when the server refuses, kept until this tab is closed.
+// The API key of the server: the user is asked for it when the server refuses a request; the tab keeps it until closed.
 
 import { byId, reveal } from "./dom.js";
 

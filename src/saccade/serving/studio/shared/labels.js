@@ -1,4 +1,4 @@
-// The labels of a matrix: those that have room, and always the two of the cell that is read out.
+// The labels of a matrix: as many as fit, and always the two of the selected cell.
 
 import { styleColour } from "./ramp.js";
 

@@ -1,4 +1,4 @@
-// Draws a matrix with its labels on a canvas: only what is in sight, and the labels stay in sight while cells scroll.
+// Draws a matrix with its labels on a canvas: only the visible part, and labels stay visible while cells scroll.
 
 import { number } from "./dom.js";
 import { GAP, SANS, drawLabels } from "./labels.js";

@@ -1,4 +1,4 @@
-// What each head is for, in numbers that the library measures, and in a word.
+// What each head does, in numbers that the library measures, and in one phrase.
 
 import { get, inPath } from "./api.js";
 

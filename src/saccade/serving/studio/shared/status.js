@@ -1,4 +1,4 @@
-// What takes time says so after a fifth of a second, with a number and a stop; what fails is a sentence.
+// Shows progress with a stop button for anything longer than a fifth of a second, and errors as sentences.
 
 import { NO_ANSWER, Refused, isStopped } from "./api.js";
 import { make, reveal } from "./dom.js";

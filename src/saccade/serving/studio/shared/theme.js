@@ -1,4 +1,4 @@
-// Light or dark: as the system has it, until somebody chooses.
+// Light or dark: the system's preference, until the user chooses.
 
 import { byId } from "./dom.js";
 

@@ -1,4 +1,4 @@
-// What the server answers, as types for the checker; nothing here runs.
+// The types of the server's answers, for the type checker; nothing here runs.
 
 /**
  * @typedef {{tokens: string[], words: (number | null)[], labels: string[]}} Axis

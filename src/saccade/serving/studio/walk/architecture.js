@@ -1,4 +1,4 @@
-// The whole model as a row of blocks, with their sizes; the head that is walked through is marked.
+// The whole model as a row of blocks with their sizes; the head of the walkthrough is marked.
 
 import { get, inPath } from "../shared/api.js";
 import { make, reveal } from "../shared/dom.js";

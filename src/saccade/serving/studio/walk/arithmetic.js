@@ -1,4 +1,4 @@
-// What a number is made of, written out; and a query times a key, number by number, as strips of colour.
+// Writes out how a number was computed, and shows a query times a key, number by number, as strips of colour.
 
 import { make, number } from "../shared/dom.js";
 import { picture } from "../shared/ramp.js";

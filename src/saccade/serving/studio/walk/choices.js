@@ -1,4 +1,4 @@
-// How a walk is computed: score, weights, mask and temperature; and whether its lines of code are shown.
+// The options of a walkthrough: score, weights, mask and temperature, and whether to show its lines of code.
 
 import { make, number } from "../shared/dom.js";
 

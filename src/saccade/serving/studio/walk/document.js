@@ -1,5 +1,4 @@
-// What the Walk page starts from, as the address says it: an example or a head of a model, and the numbers that were
-// changed.
+// What the Walk page starts from, as the address describes it: an example or a head of a model, and changed numbers.
 
 /**
  * @typedef {import("../shared/types.js").WalkDocument} WalkDocument

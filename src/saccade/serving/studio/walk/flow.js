@@ -1,4 +1,4 @@
-// The steps of the walk on one screen: blocks in columns from left to right, joined by lines.
+// The steps of the walkthrough on one screen: blocks in columns from left to right, joined by lines.
 
 import { make } from "../shared/dom.js";
 

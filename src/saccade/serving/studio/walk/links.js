@@ -1,4 +1,4 @@
-// Which numbers a number is made of: what lights up while it is pointed at.
+// Which numbers a number was computed from; they light up while the user points at it.
 
 /**
  * @typedef {import("../shared/types.js").Step} Step

@@ -1,4 +1,4 @@
-// Walk: attention number by number on one screen, every number to be changed, and everything after it follows.
+// The Walk page: attention number by number on one screen; if the user changes a number, all later steps follow.
 
 import { Refused, get, isStopped, post } from "../shared/api.js";
 import { make, reveal } from "../shared/dom.js";
@@ -85,7 +85,7 @@ class WalkPage {
 
   /** @param {Parts} parts */
   async show(parts) {
-    for (const view of this.views) view.forget(); // whoever went back begins a new change
+    for (const view of this.views) view.forget(); // after going back, the user starts a new change
     await this.follow(parts);
   }
 
