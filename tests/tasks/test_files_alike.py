@@ -474,6 +474,19 @@ def test_words_with_features_and_no_labels(tmp_path: Path, trained: str, columns
     assert predictor.read_file(path)[0] == expected
 
 
+def test_a_column_of_other_labels_is_refused(tmp_path: Path) -> None:
+    """The columns are in another order than in training, perhaps; scoring refuses such a file too."""
+    predictor, path = opened(tagging(toy_sentences(20, seed=1)), {"file": "a.txt"}), tmp_path / "a.txt"
+    path.write_text("DET\tthe\nNOUN\tfilm\n")
+    with pytest.raises(FileError, match="most of column -1, such as 'the', is not a label of this model; say with --c"):
+        predictor.read_file(path)
+    predictor.read_otherwise(columns="1,0")
+    assert predictor.read_file(path)[0] == [["the", "film"]]
+    path.write_text("the\t_\nfilm\t_\n")  # not labelled yet
+    predictor.read_otherwise()
+    assert predictor.read_file(path)[0] == [["the", "film"]]
+
+
 def test_single_words_on_lines_are_refused_not_tagged_one_by_one(tmp_path: Path) -> None:
     predictor, path = opened(tagging(toy_sentences(20, seed=1)), {"file": "a.txt"}), tmp_path / "a.txt"
     path.write_text("the\nfilm\n\nit\n")

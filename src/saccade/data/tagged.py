@@ -220,7 +220,13 @@ def in_columns(
     if width == len(every) - 1 > 1 and all(len(row) == width for row in rows):
         return False
     place = int(every[1])
-    count = sum(-len(row) <= place < len(row) and len(row) > 1 and row[place].strip() in known for row in rows)
+    found = [row[place].strip() for row in rows if len(row) > 1 and -len(row) <= place < len(row)]
+    count = sum(label in known for label in found)
+    if is_divided and 2 * count < len(found) and set(found) != {"_"}:
+        raise FileError(
+            f"{path}: most of column {every[1]}, such as {found[0]!r}, is not a label of this model; say with "
+            "--columns which columns have the words, the labels (- if there are none) and the features."
+        )
     if width > 1 and (is_divided or 2 * count >= len(rows) > 1):
         return True
     if count or (len(rows) > 1 and all(len(row) == 1 for row in rows)):

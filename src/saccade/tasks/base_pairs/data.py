@@ -75,6 +75,7 @@ class BasePairsFiles(DataReader[Molecule]):
 
     settings = BasePairsData
     read_as = ("sequence_column", "structure_column", "id_column", "longest", "encoding")
+    most_updates = 700
 
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
