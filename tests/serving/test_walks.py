@@ -113,7 +113,7 @@ def test_what_cannot_be_walked_through_is_said(client: httpx.Client) -> None:
     look = post(client, "/api/models/tiny/looks", input=" ".join(["the cat sees the dog."] * 12))
     path = f"/api/looks/{look['id']}/walk"
     for body, said in (
-        ({"name": "encoder.0.self", "head": 0}, "a walkthrough can have 64"),
+        ({"name": "encoder.0.self", "head": 0}, "a walkthrough can have at most 64"),
         ({"name": "encoder.0.self", "head": 2}, "has no head 2"),
         ({"name": "encoder.0.self", "head": 0, "rows": [9, 3]}, "rows = [9, 3]"),
         ({"name": "nothing", "head": 0}, "There is no attention 'nothing'"),

@@ -1,4 +1,4 @@
-"""Transformers as ONNX graphs: what a network reads and writes, with the axes that may have any length.
+"""Transformers as ONNX graphs: their inputs and outputs, and which axes may have any length.
 
 A network that gives one answer is one graph. One that writes text is two: ``encoder`` reads the source once, and
 ``decoder`` reads the tokens so far and the keys and values that it returned for them before, so that each step reads

@@ -45,7 +45,7 @@ def head_document(look: Look, name: str, head: int, rows: range | None) -> WalkD
     width = max(call.key.shape[-1], call.value.shape[-1])
     if width > MAX_WIDTH:
         raise TooLargeError(
-            f"The heads of {name} are {width} wide; a walkthrough can show at most {MAX_WIDTH} numbers."
+            f"The heads of {name} have width {width}; a walkthrough can show at most {MAX_WIDTH}."
         )
     start = entering.start(call, head, rows, look.view.batch, look.view.is_self(name))
     return WalkDocument(

@@ -27,7 +27,7 @@ PLACEHOLDER = "\ue000"
 
 
 class Special(NamedTuple):
-    """The ids with a meaning of their own; None where a vocabulary has no such token."""
+    """The ids of special tokens; None if the vocabulary does not have the token."""
 
     pad: int
     unknown: int | None

@@ -79,8 +79,8 @@ def _links(read: ViewText, kind: str, examples: Sequence[Example]) -> Iterator[t
                 words = view.columns[view.names[0]].joined[: len(example.source)]
                 if [word.lower() for word in words] != [word.lower() for word in example.source]:
                     raise OptionError(
-                        f"This model splits {example.source_text!r} into other words than the corpus does, so its "
-                        "heads cannot be compared with the true links."
+                        f"This model splits {example.source_text!r} into different words than the corpus, so its "
+                        f"heads cannot be compared with the true links."
                     )
                 strongest: Strongest = {}
                 for name in view.names:
