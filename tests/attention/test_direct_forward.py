@@ -121,6 +121,24 @@ def test_a_forward_that_was_stored_before_is_refused_where_it_would_lose_its_fas
         assert torch.equal(run(stored), expected)
 
 
+def test_a_direct_forward_is_edited_under_its_own_name() -> None:
+    class Calls(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attend = nn.MultiheadAttention(8, 2, batch_first=True, bias=False).eval()
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.attend.forward(x, x, x, need_weights=False)[0]
+
+    model = Calls()
+    with torch.no_grad():
+        with saccade.edit(model, without_heads=["attend:0", "attend:1"]):
+            assert not model(X).any()
+        whole = saccade.edit(model, without_heads=["attention:0"])
+        with pytest.raises(OptionError, match="but attend, which runs inside it, does"), whole:
+            model(X)
+
+
 def test_a_failed_forward_leaves_nothing_behind() -> None:
     module = encoder().eval()
     with torch.no_grad(), saccade.watch(module) as seen:

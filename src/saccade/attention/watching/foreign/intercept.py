@@ -258,13 +258,17 @@ class Forwards(threading.local):
 
     def _end_own(self, run: RunningModule, arguments: tuple[Any, ...], named: dict[str, Any], output: object) -> None:
         """Show torch's own attention, known only after it has run, and check that an edit changed something."""
+        is_attention = isinstance(run.module, (nn.MultiheadAttention, nn.TransformerEncoderLayer))
         if active_edits():
+            if is_attention and run.way is not Way.CALLS:
+                for outer in self.runs:
+                    outer.attended.append(run.module)
             _check_edited(run)
         if run.way is Way.CALLS:
             return
         if run.way is Way.MODULE and run.is_watched:
             self._see_torch_module(run, arguments, named, output[0] if isinstance(output, tuple) else None)
-        elif run.way is Way.MODULE and isinstance(run.module, (nn.MultiheadAttention, nn.TransformerEncoderLayer)):
+        elif run.way is Way.MODULE and is_attention:
             self._audience.stray()
         result = output[0] if isinstance(output, tuple) else output
         if self.lineage.is_on and isinstance(result, Tensor):
