@@ -44,9 +44,7 @@ def head_document(look: Look, name: str, head: int, rows: range | None) -> WalkD
     assert call.value is not None
     width = max(call.key.shape[-1], call.value.shape[-1])
     if width > MAX_WIDTH:
-        raise TooLargeError(
-            f"The heads of {name} have width {width}; a walkthrough can show at most {MAX_WIDTH}."
-        )
+        raise TooLargeError(f"The heads of {name} have width {width}; a walkthrough can show at most {MAX_WIDTH}.")
     start = entering.start(call, head, rows, look.view.batch, look.view.is_self(name))
     return WalkDocument(
         **(start or _direct(call, rows)),
