@@ -8,7 +8,9 @@ import io
 import json
 import re
 import socket
+import struct
 import threading
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -242,6 +244,27 @@ def test_few_bytes_of_many_pixels_are_refused(client: httpx.Client) -> None:
     assert status(encoded_png(7, 5), large) == 200
     assert status(*[large] * 5) == 413
     assert status(encoded_png(4097, 1)) == 413
+
+
+@pytest.mark.parametrize("side", [10_000, 60_000])  # Pillow warns of the first and refuses the second
+def test_a_picture_of_very_many_pixels_is_refused_without_a_warning(side: int, client: httpx.Client) -> None:
+    content = bytearray(base64.b64decode(encoded_png(7, 5)))
+    content[16:24] = struct.pack(">II", side, side)  # in the header, which is all that is read
+    content[29:33] = struct.pack(">I", zlib.crc32(content[12:29]))
+    body = {"inputs": [{"png": base64.b64encode(content).decode()}]}
+    answer = client.post("/api/models/shapes/predict", json=body)
+    assert (answer.status_code, f"{side} pixels along one side" in error_of(answer)) == (413, True)
+
+
+@pytest.mark.parametrize("kind", ["GIF", "WEBP", "BMP", "TIFF", "PPM"])
+def test_pictures_of_other_formats_are_refused(kind: str, client: httpx.Client) -> None:
+    content = io.BytesIO()
+    frames = [Image.new("RGB", (9, 9), (shade, 0, 0)) for shade in (0, 90, 180)]
+    more = {"save_all": True, "append_images": frames[1:]} if kind in ("GIF", "WEBP", "TIFF") else {}
+    frames[0].save(content, kind, **more)
+    body = {"inputs": [{"png": base64.b64encode(content.getvalue()).decode()}]}
+    answer = client.post("/api/models/shapes/predict", json=body)
+    assert (answer.status_code, error_of(answer)[:26]) == (400, "The picture cannot be read")
 
 
 def test_markup_stays_text(client: httpx.Client) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
+from PIL.JpegImagePlugin import JpegImageFile
+from PIL.PngImagePlugin import PngImageFile
 
 from saccade.data.images import RESIZED, Fitting, Pixels
 from saccade.errors import OptionError, TooLargeError
@@ -77,8 +79,10 @@ def _opened(encoded: Any) -> Image.Image:
         content = base64.b64decode(encoded.encode("ascii"), validate=True)
     except (binascii.Error, ValueError):
         raise OptionError("png is not valid base64.") from None
+    # Image.open would write a warning about large pictures to the log, and call the largest ones unreadable.
+    reader = PngImageFile if content.startswith(b"\x89PNG") else JpegImageFile
     try:
-        picture = Image.open(io.BytesIO(content), formats=("PNG", "JPEG"))
+        picture = reader(io.BytesIO(content))
     except _UNREADABLE as error:
         raise OptionError(_NOT_READ) from error
     if max(picture.size) > MOST_SIDE:
