@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import multiprocessing
 import os
 import signal
@@ -45,6 +46,8 @@ WORST: dict[str, tuple[str, dict[str, Any]]] = {
     "long looks": (f"{MODEL}/looks", {"input": LONG[:4000]}),
     "streams": (f"{MODEL}/stream", {"input": LONG[:4000]}),
     "bodies of 4 MB": (f"{MODEL}/predict", {"inputs": ["a" * 20_001] * 190}),
+    "as many lists as are taken": (f"{MODEL}/predict", {"inputs": [[]] * 99_000}),
+    "a million numbers": (f"{MODEL}/predict", {"inputs": [0.5] * 1_000_000}),
     "texts to read": (f"{MODEL}/maps", {"text": LONG}),
 }
 
@@ -109,6 +112,7 @@ def beside(url: str, path: str, body: dict[str, Any], connections: int, count: i
 def attack(url: str, path: str, body: dict[str, Any], connections: int, end: Event, told: Any) -> None:
     os.nice(10)
     seen: Counter[str] = Counter()
+    content, headers = json.dumps(body).encode(), {"Content-Type": "application/json"}
     started = threading.Barrier(connections + 1)
 
     def again_and_again() -> None:
@@ -117,7 +121,7 @@ def attack(url: str, path: str, body: dict[str, Any], connections: int, end: Eve
         with httpx.Client(base_url=url, transport=transport, timeout=httpx.Timeout(120, read=5)) as client:
             while not end.is_set():
                 try:
-                    status = client.post(path, json=body).status_code
+                    status = client.post(path, content=content, headers=headers).status_code
                     seen[str(status)] += 1
                     if status != 200:
                         end.wait(0.1)

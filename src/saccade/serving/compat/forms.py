@@ -9,7 +9,7 @@ from fastapi import Request
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
-from saccade.serving.computation import offload
+from saccade.serving.computation import parse_apart
 from saccade.serving.http.refusals import Refused
 from saccade.serving.http.strict import parse_json
 
@@ -29,7 +29,7 @@ async def read_fields(request: Request) -> dict[str, Any]:
     content = await request.body()
     if not content:
         return fields
-    return fields | await offload(len(content), _read_body, request.headers.get("content-type", ""), content)
+    return fields | await parse_apart(len(content), _read_body, request.headers.get("content-type", ""), content)
 
 
 def _read_body(content_type: str, content: bytes) -> dict[str, Any]:

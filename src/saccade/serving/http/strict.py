@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
-from saccade.serving.computation import offload
+from saccade.serving.computation import parse_apart
 from saccade.serving.http.refusals import Refused
 
 __all__ = ["StrictRoute", "parse_json"]
@@ -79,7 +79,7 @@ class _StrictRequest(Request):
     async def json(self) -> Any:
         if not hasattr(self, "_json"):
             content = await self.body()
-            self._json = await offload(len(content), parse_json, content)
+            self._json = await parse_apart(len(content), parse_json, content)
         return self._json
 
 
