@@ -1,6 +1,7 @@
 """Compares one server process with two, and overloads the server.
 
     python benchmarks/processes.py runs/demo
+    nice -n -19 python benchmarks/processes.py runs/demo --lower 4    # on a busy machine, as root
 
 Each process computes with one thread. The clients run in a process of low priority, so that they take little time from
 the server; each sends one sentence at a time over a connection that it keeps. The machine's load average is printed
@@ -15,6 +16,7 @@ import contextlib
 import json
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -31,23 +33,36 @@ def main() -> None:
     parser.add_argument("model")
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--many", type=int, default=640, help="number of clients that overload the server")
-    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seconds", type=float, default=8, help="length of each round")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of one process and of two, in turns")
+    parser.add_argument(
+        "--lower", type=int, default=19, help="by how much the priority of the clients is lower than the server's"
+    )
+    parser.add_argument("--overload-seconds", type=float, default=60)
+    parser.add_argument("--beam", type=int, help="beam size of the translations; by default the model's own")
+    parser.add_argument("--joined", type=int, default=1, help="number of sentences in each text")
     parser.add_argument("--load", help=argparse.SUPPRESS)  # the port, for the process of low priority
     options = parser.parse_args()
     if options.load:
         print(json.dumps(asyncio.run(load(options.load, options.clients, options.seconds, json.loads(options.model)))))
         return
-    rates = []
+    sentences = texts(options.joined)
+    body = {} if options.beam is None else {"options": {"beam": options.beam}}
+    with server(options.model, 1) as one, server(options.model, 2) as two:
+        rates: dict[int, list[float]] = {one: [], two: []}
+        for port in rates:
+            measure(port, sentences, body, options.clients, 3, options.lower)  # warm up
+        for _ in range(options.rounds):
+            for port in rates:
+                found = measure(port, sentences, body, options.clients, options.seconds, options.lower)
+                rates[port].append(found["200"] / options.seconds)
+                print(f"{1 + (port == two)} process(es), {options.clients} clients: {found}, {busy()}", flush=True)
+    medians = [statistics.median(found) for found in rates.values()]
+    print(f"answers/s, medians: {medians[0]:.1f} and {medians[1]:.1f}")
+    print(f"two processes against one: {medians[1] / medians[0]:.2f}x (aim: 1.5x)", flush=True)
     for processes in (1, 2):
         with server(options.model, processes) as port:
-            measure(port, options.clients, 5)  # warm up
-            found = measure(port, options.clients, options.seconds)
-            rates.append(found["200"] / options.seconds)
-            print(f"{processes} process(es), {options.clients} clients: {rates[-1]:.1f} answers/s, {found}, {busy()}")
-    print(f"two processes against one: {rates[1] / rates[0]:.2f}x (aim: 1.5x)")
-    for processes in (1, 2):
-        with server(options.model, processes) as port:
-            found = measure(port, options.many, options.seconds)
+            found = measure(port, texts(1), {}, options.many, options.overload_seconds, options.lower)
             print(f"{processes} process(es), {options.many} clients: {found}, {busy()}")
     print("(aim: only 200 and 429, none lost, /health p99 at most 500 ms)")
 
@@ -70,12 +85,20 @@ def server(model: str, processes: int) -> Iterator[int]:
             process.send_signal(signal.SIGTERM)
 
 
-def measure(port: int, clients: int, seconds: float) -> dict[str, Any]:
-    """What the clients get in this time, and how long /health takes meanwhile."""
+def texts(joined: int) -> list[str]:
     from saccade.data.grammar import generate  # not in the process of low priority, where it would take long
 
-    sentences = json.dumps([example.source_text for example in generate(100, 7, "test")])
-    command = ["nice", "-n", "19", sys.executable, __file__, sentences, "--load", str(port), "--clients", str(clients)]
+    every = [example.source_text for example in generate(100 + joined, 7, "test")]
+    return [" ".join(every[start : start + joined]) for start in range(100)]
+
+
+def measure(
+    port: int, sentences: list[str], body: dict[str, Any], clients: int, seconds: float, lower: int
+) -> dict[str, Any]:
+    """What the clients get in this time, and how long /health takes meanwhile."""
+    given = json.dumps([json.dumps({"inputs": [sentence], **body}) for sentence in sentences])
+    command = ["nice", "-n", str(lower), sys.executable, __file__, given, "--load", str(port)]
+    command += ["--clients", str(clients)]
     health = []
     with subprocess.Popen([*command, "--seconds", str(seconds)], stdout=subprocess.PIPE, text=True) as process:
         while process.poll() is None:
@@ -92,14 +115,13 @@ def measure(port: int, clients: int, seconds: float) -> dict[str, Any]:
     return counts | {"health p99": f"{1000 * health[int(0.99 * len(health))]:.0f} ms of {len(health)}"}
 
 
-async def load(port: str, clients: int, seconds: float, sentences: list[str]) -> dict[str, int]:
+async def load(port: str, clients: int, seconds: float, bodies: list[str]) -> dict[str, int]:
     seen, until = Counter[str](), time.monotonic() + seconds
-    await asyncio.gather(*(ask(port, sentences[number % len(sentences)], until, seen) for number in range(clients)))
+    await asyncio.gather(*(ask(port, bodies[number % len(bodies)].encode(), until, seen) for number in range(clients)))
     return dict(sorted(seen.items()))
 
 
-async def ask(port: str, sentence: str, until: float, seen: Counter[str]) -> None:
-    body = json.dumps({"inputs": [sentence]}).encode()
+async def ask(port: str, body: bytes, until: float, seen: Counter[str]) -> None:
     head = f"POST /api/models/model/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
     request = f"{head}Content-Type: application/json\r\n\r\n".encode() + body
     connection = None
