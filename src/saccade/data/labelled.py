@@ -1,4 +1,7 @@
-"""Read labelled texts: columns of a CSV, TSV or JSONL file, or lines with a label and a text."""
+"""Read labelled texts: columns of a CSV, TSV or JSONL file, or lines with a label and a text.
+
+A table may also have a second text for each label, or several labels for each text.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from saccade.data.tables import (
 )
 from saccade.errors import FileError
 
-__all__ = ["LABEL_FIRST", "LabelledText", "read_labelled", "split_label"]
+__all__ = ["LABEL_FIRST", "LabelledText", "read_labelled", "split_label", "split_labels"]
 
 #: The columns of a table without a header, if nobody says which they are.
 LABEL_FIRST = ("label", "text")
@@ -27,29 +30,35 @@ LABEL_FIRST = ("label", "text")
 
 @dataclass(frozen=True)
 class LabelledText:
-    """A text and its label."""
+    """A text, or two texts, with a label or several."""
 
     text: str
-    label: str
+    label: str  # as it is written, even if it stands for several
     line: int
     file: str
     kind: str = ""  # the kind of text, if it is built in; scores are also given for each kind
+    second: str | None = None  # the second of two texts that have one label together
+    several: tuple[str, ...] | None = None  # the labels, if there may be any number of them
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return (self.text,) if self.second is None else (self.text, self.second)
 
     @property
     def source(self) -> str:
-        return self.text
+        return "\t".join(self.texts)
 
     @property
     def length(self) -> int:
-        return len(self.text.split())
+        return len(self.source.split())
 
     @property
-    def labels(self) -> tuple[str]:
-        return (self.label,)
+    def labels(self) -> tuple[str, ...]:
+        return (self.label,) if self.several is None else self.several
 
     @property
-    def label_lines(self) -> tuple[int]:
-        return (self.line,)
+    def label_lines(self) -> tuple[int, ...]:
+        return (self.line,) * len(self.labels)
 
 
 def read_labelled(
@@ -60,19 +69,25 @@ def read_labelled(
     header: bool | None = None,
     encoding: str | None = None,
     skip_bad: bool = False,
+    second_column: str | int | None = None,
+    separator: str | None = None,
 ) -> tuple[list[LabelledText], LabelReport]:
     """Read the labelled texts in a file: a table, judging by its suffix or its tabs, or lines with a label, a space and
     a text.
 
     If a table has no header and no columns are chosen, its first column is the label. Blank lines are skipped. A label
-    without a text, or a text without a label, is an error; with ``skip_bad`` it is skipped and counted.
+    without a text, or a text without a label, is an error; with ``skip_bad`` it is skipped and counted. With
+    ``second_column``, each label belongs to two texts; with ``separator``, which stands between labels, a text has any
+    number of them, even none.
     """
     bad: list[str] | None = [] if skip_bad else None
     is_table = table_format(path) in TABLES
+    if second_column is not None and not is_table:
+        raise FileError(f"{path} is not a table, so it has no column for the second text; give a .tsv, .csv or .jsonl.")
     if is_table:
         notes, rows = read_columns(
             path,
-            (label_column, text_column),
+            (label_column, text_column, *([] if second_column is None else [second_column])),
             header=header,
             encoding=encoding,
             in_order=LABEL_FIRST,
@@ -88,7 +103,7 @@ def read_labelled(
         name, found = choose_encoding(path, encoding)
         notes = ("one label and one text per line", *found)
         rows = ((number, list(split_label(line))) for number, line in read_lines(path, name))
-    texts, report = collect(str(path), _texts(str(path), rows, bad), unit="texts", notes=notes)
+    texts, report = collect(str(path), _texts(str(path), rows, bad, separator), unit="texts", notes=notes)
     if is_table and header is None and suffix(path) != ".jsonl":
         _refuse_header(path, texts)
     return texts, replace(report, notes=(*report.notes, *note_skipped(bad)))
@@ -108,13 +123,24 @@ def split_label(line: str) -> tuple[str, str]:
     return label, text
 
 
-def _texts(file: str, rows: Iterator[tuple[int, list[str]]], bad: list[str] | None) -> Iterator[LabelledText]:
+def _texts(
+    file: str, rows: Iterator[tuple[int, list[str]]], bad: list[str] | None, separator: str | None
+) -> Iterator[LabelledText]:
     for line, cells in rows:
-        label, text = (" ".join(cell.split()) for cell in cells)
-        if not label and not text:
+        label, *texts = (" ".join(cell.split()) for cell in cells)
+        if not label and not any(texts):
             continue
-        if text and label:
-            yield LabelledText(text, label, line, file)
+        if all(texts) and (label or separator is not None):
+            found = None if separator is None else split_labels(label, separator)
+            yield LabelledText(texts[0], label, line, file, second=texts[1] if texts[1:] else None, several=found)
         else:
-            missing = "the text has no label" if text else f"the label {label!r} has no text"
-            refuse_or_skip(f"{file}, line {line}: {missing}; expected a label and a text.", bad)
+            missing = "the text has no label" if all(texts) else f"the label {label!r} has no text"
+            expected = "a label and two texts" if texts[1:] else "a label and a text"
+            if any(texts) and not all(texts):
+                missing = "one of the two texts is empty"
+            refuse_or_skip(f"{file}, line {line}: {missing}; expected {expected}.", bad)
+
+
+def split_labels(cell: str, separator: str) -> tuple[str, ...]:
+    """Return the labels in a cell, each once, in the order in which they are written."""
+    return tuple(dict.fromkeys(part.strip() for part in cell.split(separator) if part.strip()))

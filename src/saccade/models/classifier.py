@@ -142,9 +142,17 @@ class Classifier(nn.Module):
         self.pooled = nn.Linear(encoded, encoded) if self.pooled_activation != "none" else None
         self.output = TiedLinear(encoded, labels, bias=True)
 
-    def features(self, tokens: Int[Tensor, "B N"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B D"]:
+    @property
+    def has_types(self) -> bool:
+        """Whether the network tells the tokens of two texts apart by their types."""
+        return getattr(self.config, "token_types", 0) > 1
+
+    def features(
+        self, tokens: Int[Tensor, "B N"], lengths: Int[Tensor, " B"], types: Int[Tensor, "B N"] | None = None
+    ) -> Float[Tensor, "B D"]:
         """One vector per sequence; every sequence must have at least 1 token."""
-        x = run_encoder(self.encoder, self.encoder_norm, self.input(tokens), lengths)
+        given = self.input(tokens, types) if self.has_types else self.input(tokens)
+        x = run_encoder(self.encoder, self.encoder_norm, given, lengths)
         if self.pooling is not None:
             pooled: Tensor = self.pooling(x, lengths)
         elif self.config.pooling == "mean":
@@ -160,8 +168,11 @@ class Classifier(nn.Module):
             pooled = getattr(torch, self.pooled_activation)(self.pooled(pooled))
         return dropout(pooled, self.share, self.training)
 
-    def forward(self, tokens: Int[Tensor, "B N"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B L"]:
-        logits: Tensor = self.output(self.features(tokens, lengths))
+    def forward(
+        self, tokens: Int[Tensor, "B N"], lengths: Int[Tensor, " B"], types: Int[Tensor, "B N"] | None = None
+    ) -> Float[Tensor, "B L"]:
+        """Score the labels. A network without token types, such as DistilBERT, does not use ``types``."""
+        logits: Tensor = self.output(self.features(tokens, lengths, types))
         return logits
 
 

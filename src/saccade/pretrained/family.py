@@ -150,6 +150,11 @@ class Pretrained:
         return read_labels(self.fields)
 
     @property
+    def has_several_labels(self) -> bool:
+        """Whether a text can have any number of the labels, each with a probability of its own."""
+        return self.fields.get("problem_type") == "multi_label_classification"
+
+    @property
     def trained_length(self) -> int | None:
         """The length of the longest training texts, if the positions themselves have no limit."""
         length = self.fields.get("max_position_embeddings")

@@ -87,7 +87,8 @@ def read_pretrained(path: Path) -> Pretrained:
         said = describe_invalid(first, ".".join(map(str, first["loc"])))
         raise FileError(f"{fields.where} describes a network that cannot be built ({said}).") from None
     config = with_head(config, family, use, sentence_fields(path) if use == "encode" else {})
-    fields.expect("problem_type", None, "single_label_classification")
+    several = ("multi_label_classification",) if use == "label texts" else ()
+    fields.expect("problem_type", None, "single_label_classification", *several)
     vocabulary = 0 if use == "label images" else fields.whole("vocab_size")
     fields.expect("pruned_heads", {}, [])
     fields.refuse_unknown(family.name)

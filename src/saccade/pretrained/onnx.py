@@ -51,8 +51,9 @@ class Graph:
     outputs: tuple[str, ...]
 
 
-def graphs(network: nn.Module) -> dict[str, Graph]:
-    """Return the graphs of a network by the names of their files. A network that has none is refused by name."""
+def graphs(network: nn.Module, *, has_types: bool = False) -> dict[str, Graph]:
+    """Return the graphs of a network by the names of their files. A network that has none is refused by name. With
+    ``has_types``, a classifier also takes the types of its tokens, which tell two texts apart."""
     if not isinstance(getattr(network, "config", None), TransformerConfig):
         raise OptionError(f"Only Transformers can be exported to ONNX, not the network {type(network).__name__}.")
     if isinstance(network, DecoderOnly):
@@ -67,7 +68,7 @@ def graphs(network: nn.Module) -> dict[str, Graph]:
         return {"model": _tagger(network)}
     if isinstance(network, Classifier | EncoderOnly | SentenceEncoder):
         output = "vectors" if isinstance(network, SentenceEncoder) else "logits"
-        return {"model": _tokens(network, output)}
+        return {"model": _tokens(network, output, has_types=has_types)}
     raise OptionError(f"The network {type(network).__name__} cannot be exported to ONNX.")
 
 
@@ -76,9 +77,13 @@ def kept_names(layers: int, kind: str) -> list[str]:
     return [f"{kind}_{part}.{layer}" for part in ("key", "value") for layer in range(layers)]
 
 
-def _tokens(module: nn.Module, output: str) -> Graph:
-    examples = torch.ones(BATCH, SOURCE, dtype=torch.long), torch.tensor([SOURCE, SOURCE - 2])
-    return Graph(module, examples, ({0: "batch", 1: "length"}, {0: "batch"}), ("tokens", "lengths"), (output,))
+def _tokens(module: nn.Module, output: str, *, has_types: bool = False) -> Graph:
+    examples: tuple[Tensor, ...] = (torch.ones(BATCH, SOURCE, dtype=torch.long), torch.tensor([SOURCE, SOURCE - 2]))
+    axes: tuple[dict[int, str], ...] = ({0: "batch", 1: "length"}, {0: "batch"})
+    names: tuple[str, ...] = ("tokens", "lengths")
+    if has_types:
+        examples, axes, names = (*examples, examples[0]), (*axes, axes[0]), (*names, "types")
+    return Graph(module, examples, axes, names, (output,))
 
 
 def _images(config: VisionConfig) -> Tensor:

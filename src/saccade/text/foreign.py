@@ -18,7 +18,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from saccade.errors import FileError, OptionError
 from saccade.text.subwords import letters_to_bytes
-from saccade.text.tokenizer import MASK_TEXT, Encoding, Special, Tokenizer, check_texts, readable
+from saccade.text.tokenizer import MASK_TEXT, Encoding, PairFrame, Special, Tokenizer, check_texts, readable
 
 __all__ = ["ForeignTokenizer", "config_name", "read_foreign", "spaced_tokenizer"]
 
@@ -75,6 +75,31 @@ class ForeignTokenizer(Tokenizer):
             if ids[first : first + len(bare)] == bare:
                 return ids[:first], ids[first + len(bare) :]
         return [], []
+
+    @property
+    def joins_texts(self) -> bool:
+        """Whether the tokenizer says how two texts are joined to one."""
+        try:
+            return bool(self.pair_frame)
+        except Exception:  # also if it cannot split the texts with which this is tried
+            return False
+
+    @property
+    def pair_frame(self) -> PairFrame:
+        found = self._inner.encode("a", "a", add_special_tokens=True)
+        parts: dict[int, list[int]] = {0: [], 1: [], 2: []}  # before, between and after the two texts
+        texts = found.sequence_ids
+        for place, (id, text) in enumerate(zip(found.ids, texts, strict=True)):
+            if text is None:
+                parts[0 if 0 in texts[place:] else 1 if 1 in texts[place:] else 2].append(id)
+        second = len(found.ids) - texts[::-1].index(0) + len(parts[1])
+        plain = [0] * len(found.ids)
+        typed = [int(place >= second) for place in range(len(found.ids))]
+        if not parts[1] or found.type_ids not in (plain, typed):
+            raise OptionError(
+                "The tokenizer of this model does not say how two texts are joined, so it reads only one."
+            )
+        return PairFrame(parts[0], parts[1], parts[2], has_types=found.type_ids == typed)
 
     def ended(self, ids: Sequence[int]) -> list[int]:
         framed, end = self.framed(ids), self.special.end

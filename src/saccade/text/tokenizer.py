@@ -18,7 +18,7 @@ from saccade.errors import FileError, OptionError, UnknownNameError
 from saccade.text.kinds import END, KINDS, MASK, PAD, SPECIAL_TOKENS, START, UNKNOWN, empty_tokenizer, learn
 from saccade.text.subwords import letters_to_bytes
 
-__all__ = ["MASK_TEXT", "Encoding", "Special", "Tokenizer", "check_texts", "readable"]
+__all__ = ["MASK_TEXT", "Encoding", "PairFrame", "Special", "Tokenizer", "check_texts", "readable"]
 
 #: How users write a masked word.
 MASK_TEXT = "[MASK]"
@@ -48,6 +48,15 @@ class Encoding:
     tokens: list[str]  # in readable form: "▁" for a space, "<0xE9>" for a byte that is not a whole character
     spans: list[tuple[int, int]]
     words: list[int]  # the word that each token belongs to, counting from 0; a punctuation mark counts as a word
+
+
+class PairFrame(NamedTuple):
+    """The tokens that a model expects before, between and after two texts that it reads as one."""
+
+    before: Sequence[int]
+    between: Sequence[int]
+    after: Sequence[int]
+    has_types: bool  # whether the second text, and what follows it, has token type 1; the rest always has type 0
 
 
 class Tokenizer:
@@ -140,6 +149,11 @@ class Tokenizer:
     word_prefix: str = ""
     #: The tokens that the model expects before and after every text.
     frame: tuple[Sequence[int], Sequence[int]] = ((), ())
+
+    @property
+    def pair_frame(self) -> PairFrame:
+        """The tokens around two texts that are read as one."""
+        return PairFrame((), (END,), (), has_types=False)
 
     def framed(self, ids: Sequence[int]) -> list[int]:
         """Add the tokens that the model expects before and after every text, if any."""

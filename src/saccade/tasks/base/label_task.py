@@ -56,6 +56,13 @@ class LabelPredictions:
     def macro_f1(self) -> float:
         return 100 * macro_f1(self.each)
 
+    def mistakes(self) -> list[str]:
+        """Return lines that say which labels were taken for which."""
+        return confusion_lines(self.table, self.names)
+
+    def figures(self) -> dict[str, Callable[[bool], Figure]]:
+        return {"confusion": partial(confusion_figure, self.table, self.names)}
+
     @property
     def loss(self) -> float:
         """The mean loss, leaving out labels that the model cannot predict."""
@@ -79,6 +86,10 @@ class LabelTask(Task):
     @abstractmethod
     def logits(self, model: nn.Module, batch: Any) -> Float[Tensor, "n L"]:
         """Return the logits of all labels for each item in a batch, in order."""
+
+    def log_probabilities(self, logits: Float[Tensor, "n L"]) -> Float[Tensor, "n L"]:
+        """Turn the scores of the labels into log-probabilities; an item has exactly one of them."""
+        return logits.log_softmax(dim=-1)
 
     def targets(self, batch: Any) -> Int[Tensor, " n"]:
         """Return the true labels of the items in a batch, in the same order as the logits."""
@@ -115,7 +126,7 @@ class LabelTask(Task):
         def scores_of(part: list[int]) -> Float[Tensor, "n L"]:
             check_cancelled()
             batch = self.plain_batch([examples[there[i]] for i in part]).to(device_of(model))
-            return self.logits(model, batch).log_softmax(dim=-1).cpu()
+            return self.log_probabilities(self.logits(model, batch)).cpu()
 
         for part, scores in zip(parts, for_each(parts, scores_of), strict=True):
             items = [self.count_items(examples[there[i]]) for i in part]
@@ -182,12 +193,9 @@ class LabelTask(Task):
             [
                 *self.notes(examples),
                 *label_lines(predictions.each),
-                *confusion_lines(predictions.table, predictions.names),
+                *predictions.mistakes(),
             ],
-            {
-                "confusion": partial(confusion_figure, predictions.table, predictions.names),
-                **self.more_figures(predictions),
-            },
+            {**predictions.figures(), **self.more_figures(predictions)},
         )
 
 

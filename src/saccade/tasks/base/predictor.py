@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, ClassVar, Self
 
 import torch
+from torch import Tensor
 
 from saccade.attention import edit
 from saccade.attention.watching.watch import Rows
@@ -146,6 +147,14 @@ class Predictor(ABC):
 
     def check_request(self, values: Sequence[Any]) -> None:  # noqa: B027
         """Refuse values that would be too costly to decode together. This is called before ``from_json``."""
+
+    def from_sentences(self, sentences: Sequence[str]) -> list[str]:
+        """Return inputs made of these sentences, on which an exported model is compared with this one."""
+        return list(sentences)
+
+    def network_inputs(self, inputs: Sequence[Any]) -> tuple[Tensor, ...] | None:
+        """Return the arguments of the network for these inputs, if they are more than framed tokens and lengths."""
+        return None
 
     def count_tokens(self, given: Any) -> int:
         """Return the number of tokens that the model reads for an input."""

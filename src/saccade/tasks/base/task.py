@@ -179,7 +179,7 @@ class Task(ABC):
     """An objective: a state, and the settings for training and scoring."""
 
     name: ClassVar[str]
-    about: ClassVar[str]  # what the model does, in a few words
+    about: str  # what the model does, in a few words
     metrics: ClassVar[tuple[str, ...]]  # the scores that can select the best model; the first is the default
     losses: ClassVar[tuple[str, ...]] = ("loss",)  # the metrics for which lower is better
     state_class: ClassVar[type[TaskState]]

@@ -1,4 +1,4 @@
-"""The predicted label of a text, and the words that mattered most."""
+"""The predicted label of a text, or its labels, and the words that mattered most."""
 
 from __future__ import annotations
 
@@ -33,17 +33,24 @@ NAMED, DRAWN = 3, 40
 
 @dataclass(frozen=True)
 class ClassificationAnswer(Answer):
-    """The label of a text; ``score`` is its probability. An empty text gets no label."""
+    """The label of a text; ``score`` is its probability. An empty text gets no label.
+
+    If a text can have several labels, ``chosen`` are those with a probability of at least one half, and ``score`` is
+    that of the likeliest label, chosen or not.
+    """
 
     source: str
-    text: str  # the label
+    text: str  # the label, or the chosen labels
     score: float
     probabilities: dict[str, float]  # the probability of each label, likeliest first
     compute_attention: Callable[[], View] = field(repr=False)
     leave_out: Callable[[], list[tuple[str, float]]] = field(repr=False)
+    chosen: tuple[str, ...] | None = None
 
     @property
     def scored_tokens(self) -> list[str]:
+        if self.chosen is not None:
+            return list(self.chosen)
         return [self.text] if self.text else []
 
     @property
@@ -52,7 +59,8 @@ class ClassificationAnswer(Answer):
 
     def record(self) -> dict[str, Any]:
         probabilities = {name: round(one, 6) for name, one in self.probabilities.items()}
-        return {"source": self.source, "label": self.text, "probabilities": probabilities}
+        several = {} if self.chosen is None else {"labels": list(self.chosen)}
+        return {"source": self.source, "label": self.text, **several, "probabilities": probabilities}
 
     def extras(self) -> dict[str, Any]:
         """Return each word with its weight (or its effect, if no attention pools the words), or why there are none."""
@@ -88,10 +96,12 @@ class ClassificationAnswer(Answer):
 
     def terminal(self) -> Iterator[RenderableType]:
         for name, probability in self.probabilities.items():
-            style = "bold" if name == self.text else ""
+            style = "bold" if name in self.scored_tokens else ""
             yield Text(f"{name}  {100 * probability:.1f}%", style=style)
-        if not self.text:
+        if not self.probabilities:
             return
+        if self.chosen is not None:
+            yield Text(f"labels: {self.text or 'none, because no label has a probability of at least one half'}")
         try:
             words = self.deciding
         except OptionError as error:
@@ -100,14 +110,15 @@ class ClassificationAnswer(Answer):
         yield _shade(words)
         strongest = sorted(words, key=lambda pair: -pair[1])[:NAMED]
         named = ", ".join(f"{visible(word)} {weight:.2f}" for word, weight in strongest)
-        yield Text(f"most important: {named}" + ("" if self.pools else f" ({LEFT_OUT})"))
+        about = "" if self.chosen is None else f" for {next(iter(self.probabilities))}"
+        yield Text(f"most important{about}: {named}" + ("" if self.pools else f" ({LEFT_OUT})"))
 
     def figure(self, dark: bool) -> Figure:
         """Draw the words as bars, in order. Only the most important words of a long text are drawn."""
         words = self.deciding
         least = sorted((weight for _, weight in words), reverse=True)[:DRAWN][-1]
         shown = [(word, weight) for word, weight in words if weight >= least][:DRAWN]
-        title = f"{self.text}, {100 * self.score:.1f}%: the words that decided"
+        title = f"{next(iter(self.probabilities))}, {100 * self.score:.1f}%: the words that decided"
         most = 1.0 if self.pools else max(1e-9, *(weight for _, weight in shown), 0.0)
         values = [max(0.0, weight) / most for _, weight in shown]
         caption = None if self.pools else f"1 is {most:.2f}: {LEFT_OUT}"

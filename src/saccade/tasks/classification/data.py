@@ -1,4 +1,4 @@
-"""Read texts with one label each, as the ``[data]`` table of a recipe describes them."""
+"""Read texts, or pairs of texts, with their labels, as the ``[data]`` table of a recipe describes them."""
 
 from __future__ import annotations
 
@@ -34,6 +34,15 @@ class ClassificationData(LabelledData):
         False, description="Skip rows of a table that cannot be read, and report how many were skipped"
     )
     label_column: str = Field("label", description="Label column: its name, or its number, counting from 0")
+    second_column: str | None = Field(
+        None,
+        description="Column of a second text, if each label belongs to two texts, such as a question and an answer",
+    )
+    label_separator: str | None = Field(
+        None,
+        min_length=1,
+        description="What separates labels in the label column, such as a comma; a text then has any number of labels",
+    )
     header: bool | None = Field(
         None, description="Whether the first line of a table names its columns; found out if not given"
     )
@@ -47,27 +56,51 @@ class ClassificationData(LabelledData):
 
 #: The most texts whose labels may all be different.
 FEW = 20
+#: The keys of the columns, in the order in which ``read_labelled`` reads them.
+PAIR_FIELDS = ("label_column", "text_column", "second_column")
 WIDTHS: dict[Size, int] = {"tiny": 64, "small": 128, "medium": 256}
 
 
 class ClassificationFiles(LabelledFiles[LabelledText]):
-    """Reads texts with one label each."""
+    """Reads texts, or pairs of texts, with their labels."""
 
     settings = ClassificationData
-    read_as = ("text_column", "label_column", "header", "encoding", "skip_bad_rows")
+    read_as = (
+        "text_column",
+        "second_column",
+        "label_column",
+        "label_separator",
+        "header",
+        "encoding",
+        "skip_bad_rows",
+    )
     column_names = ("text", "label")
     column_fields = ("text_column", "label_column")
 
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, str]:
-        """Also refuse names that no file has. Only names that nobody chose may stand for the columns in order."""
-        table = super().table(files, columns)
+        """Also refuse names that no file has. Only names that nobody chose may stand for the columns in order.
+
+        Three columns are those of two texts and their label."""
+        names = [] if columns is None else [name.strip() for name in columns.split(",")]
+        if len(names) == 3 and all(names):
+            table = super().table(files, f"{names[0]},{names[2]}") | {"second_column": names[1]}
+        else:
+            table = super().table(files, columns)
         if columns is not None:
-            chosen = column(table["label_column"]), column(table["text_column"])
+            chosen = tuple(column(table[key]) for key in PAIR_FIELDS if key in table)
             for file in files:
                 if file.is_file() and table_format(file) in TABLES:
                     read_columns(file, chosen)
         return table
+
+    @classmethod
+    def inputs_from(cls, columns: str) -> dict[str, Any]:
+        """With three columns, the second is that of a second text."""
+        names = [name.strip() for name in columns.split(",")]
+        if len(names) != 3 or names[1] in ("", "-"):
+            return super().inputs_from(columns)
+        return super().inputs_from(f"{names[0]},{names[2]}") | {"second_column": names[1]}
 
     @classmethod
     def read_file(
@@ -75,7 +108,13 @@ class ClassificationFiles(LabelledFiles[LabelledText]):
     ) -> tuple[list[LabelledText], LabelReport]:
         columns = column(settings.text_column), column(settings.label_column)
         texts, report = read_labelled(
-            path, *columns, header=settings.header, encoding=settings.encoding, skip_bad=settings.skip_bad_rows
+            path,
+            *columns,
+            header=settings.header,
+            encoding=settings.encoding,
+            skip_bad=settings.skip_bad_rows,
+            second_column=None if settings.second_column is None else column(settings.second_column),
+            separator=settings.label_separator,
         )
         single = sum(count == 1 for count in report.labels.values())
         if trained_on and 2 * single > len(texts) > FEW:
@@ -102,8 +141,9 @@ class ClassificationFiles(LabelledFiles[LabelledText]):
     @classmethod
     def write(cls, settings: ClassificationData, examples: Sequence[LabelledText], path: Path) -> list[str]:
         """Write a table with the columns of the training files, so that every command reads it as it reads those."""
-        columns = column(settings.text_column), column(settings.label_column)
-        rows = table_rows(columns, [(one.text, one.label) for one in examples], settings.header is True)
+        names = settings.text_column, settings.second_column, settings.label_column
+        columns = [column(name) for name in names if name is not None]
+        rows = table_rows(columns, [(*one.texts, one.label) for one in examples], settings.header is True)
         return ["--data", str(write_lines(path.with_suffix(".tsv"), rows))]
 
     @classmethod
@@ -131,4 +171,4 @@ class ClassificationFiles(LabelledFiles[LabelledText]):
 
     @classmethod
     def identity(cls, example: LabelledText) -> bytes:
-        return f"{example.label}\t{example.text}\n".encode()
+        return f"{example.label}\t{example.source}\n".encode()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from saccade.attention import watch
 from saccade.attention.watching.watch import Rows
@@ -15,15 +17,16 @@ from saccade.data.inputs import LabelledFormat, read_texts
 from saccade.data.labelled import LABEL_FIRST, LabelledText
 from saccade.data.lines import suffix
 from saccade.data.paths import column
-from saccade.data.tables import TABLES
-from saccade.errors import OptionError
+from saccade.data.tables import TABLES, note_skipped, read_columns, table_format
+from saccade.errors import InputTypeError, OptionError
 from saccade.lens.axis import Axis
 from saccade.lens.view import View, view
 from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.snapshot import Snapshot
 from saccade.tasks.base.text_input import TextInputPredictor
 from saccade.tasks.classification.answer import POOLING, ClassificationAnswer
-from saccade.tasks.classification.task import Classification, EncodedText
+from saccade.tasks.classification.several import log_complement
+from saccade.tasks.classification.task import Classification, EncodedText, wrong_number
 from saccade.tasks.translation.predictor import as_written
 
 __all__ = ["ClassificationPredictor"]
@@ -34,20 +37,89 @@ REVIEWS = ("The story was sad, but the film was excellent.", "The film was not g
 LONGEST_LEFT_OUT = 200
 
 
-class ClassificationPredictor(TextInputPredictor):
-    """An opened model that assigns labels to texts."""
+#: What separates two texts on one line.
+SEPARATORS = ("\t", "|||")
 
+
+class ClassificationPredictor(TextInputPredictor):
+    """An opened model that assigns labels to texts. Two texts that are read together are a list, or one text with a tab
+    or ``|||`` between them."""
+
+    input_types = (str, list, tuple)
+    input_name = "a text or two texts"
     reads = True
     kept_part = "first"
     at_once = 500
     task: Classification
 
+    @property
+    def takes_two(self) -> bool:
+        """Whether the model can read two texts together."""
+        return 2 in self.task.state.texts
+
+    def parts(self, given: Any) -> tuple[str, ...]:
+        """Return the one or two texts of an input. Raises an error if the model reads another number of texts."""
+        found = list(given) if isinstance(given, list | tuple) else [given]
+        if self.takes_two and len(found) == 1:
+            separator = next((one for one in SEPARATORS if one in given), None)
+            found = found if separator is None else given.split(separator)
+        texts = tuple(text.strip() for text in found) if len(found) > 1 else tuple(found)
+        if len(texts) not in self.task.state.texts and any(text.strip() for text in texts):
+            raise OptionError(wrong_number(self.task.state.texts).capitalize())
+        return texts
+
+    def check_type(self, given: Any, number: int = 1) -> None:
+        super().check_type(given, number)
+        if not self.takes_two and not isinstance(given, str):
+            raise InputTypeError(f"Input {number}", "a text", given)
+        for text in given:
+            if not isinstance(text, str):
+                raise InputTypeError(f"Each text of input {number}", "a text", text)
+
+    def from_json(self, value: Any) -> Any:
+        if isinstance(value, list) and self.takes_two and all(isinstance(text, str) for text in value):
+            return "\t".join(" ".join(text.split("\t")) for text in value)
+        return super().from_json(value)
+
+    def input_schema(self) -> dict[str, Any]:
+        text = {"type": "string"}
+        pair = {"type": "array", "items": text, "minItems": 2, "maxItems": 2}
+        return {"anyOf": [text, pair]} if self.takes_two else text
+
+    def count_tokens(self, given: Any) -> int:
+        return sum(super(ClassificationPredictor, self).count_tokens(text) for text in self.parts(given))
+
+    def unknown(self, given: Any) -> list[str]:
+        return [word for text in self.parts(given) for word in super(ClassificationPredictor, self).unknown(text)]
+
+    def replaced(self, given: Any, old: str, new: str) -> Any:
+        return super().replaced(given if isinstance(given, str) else " ||| ".join(given), old, new)
+
+    def from_sentences(self, sentences: Sequence[str]) -> list[str]:
+        if self.task.state.texts != (2,):
+            return list(sentences)
+        return [f"{one} ||| {other}" for one, other in itertools.pairwise(sentences)]
+
+    def network_inputs(self, inputs: Sequence[Any]) -> tuple[Tensor, ...]:
+        batch = self.task.plain_batch(self._encode(inputs))
+        return (batch.tokens, batch.lengths, *([] if batch.types is None else [batch.types]))
+
     def examples(self, probe: Sequence[str] = ()) -> list[Any]:
+        if self.task.state.texts == (2,):
+            return []
         own = super().examples(probe)
         return [*REVIEWS, *own] if self.bundle.data.get("builtin") == "grammar" else own
 
-    def read_file(self, path: Path) -> tuple[list[str], str]:
+    def read_otherwise(self, columns: str | None = None, encoding: str | None = None, lines: bool = False) -> None:
+        """If the model reads two texts, two columns are those of the texts."""
+        if columns is not None and self.task.state.texts == (2,) and columns.count(",") == 1:
+            columns += ",-"
+        super().read_otherwise(columns, encoding, lines)
+
+    def read_file(self, path: Path) -> tuple[list[Any], str]:
         how = self.read_as
+        if how["second_column"] is not None and table_format(path) in TABLES and not how.get("lines"):
+            return self._read_pairs(path, how)
         columns = [None if how[key] is None else column(how[key]) for key in ("label_column", "text_column")]
         trained = self.bundle.data.get("file")
         in_lines = trained is not None and suffix(trained) not in TABLES
@@ -78,37 +150,77 @@ class ClassificationPredictor(TextInputPredictor):
     def view_input(self, given: str, progress: Rows | None = None) -> View:
         return self._view(self._encode([given])[0], progress)
 
-    def _encode(self, texts: Sequence[str]) -> list[EncodedText]:
-        unlabelled = [LabelledText(text, "", number, "the texts") for number, text in enumerate(texts, start=1)]
+    def _encode(self, texts: Sequence[Any]) -> list[EncodedText]:
+        unlabelled = []
+        for number, given in enumerate(texts, start=1):
+            first, *others = self.parts(given)
+            second = others[0] if others else "" if self.task.state.texts == (2,) else None
+            unlabelled.append(LabelledText(first, "", number, "the texts", second=second))
         found = self.task.encode_texts(unlabelled, [-1] * len(unlabelled))
         # An empty text has no tokens, and so gets no label: the model would make one up.
-        return [one if one.text.text.strip() else one._replace(tokens=[]) for one in found]
+        return [one if all(map(str.strip, one.text.texts)) else one._replace(tokens=[]) for one in found]
+
+    def _read_pairs(self, path: Path, how: Mapping[str, Any]) -> tuple[list[Any], str]:
+        """Read the two columns of texts in a table."""
+        columns = column(how["text_column"]), column(how["second_column"])
+        bad: list[str] | None = [] if how["skip_bad_rows"] else None
+        notes, rows = read_columns(path, columns, header=how["header"], encoding=how["encoding"], bad=bad)
+        pairs = [tuple(" ".join(cell.split()) for cell in cells) for _, cells in rows]
+        said = (f"pairs of texts from columns {columns[0]} and {columns[1]}", *notes, *note_skipped(bad))
+        return [pair for pair in pairs if any(pair)], "; ".join(said)
 
     def _answer(self, encoded: EncodedText, scores: Sequence[float], now: Snapshot) -> ClassificationAnswer:
         compute_attention = now.later(self._view, encoded)
+        source, several = " ||| ".join(encoded.text.texts), self.task.state.several
         if not encoded.tokens:
-            return ClassificationAnswer(encoded.text.text, "", 0.0, {}, compute_attention, list)
+            return ClassificationAnswer(source, "", 0.0, {}, compute_attention, list, () if several else None)
         each = {name: math.exp(score) for name, score in zip(self.task.labels, scores, strict=True)}
         ordered = dict(sorted(each.items(), key=lambda item: -item[1]))
         best = next(iter(ordered))
-        leave_out = now.later(self._leave_out, encoded.text.text, best)
-        return ClassificationAnswer(encoded.text.text, best, ordered[best], ordered, compute_attention, leave_out)
+        leave_out = now.later(self._leave_out, encoded.text.texts, best)
+        chosen = tuple(name for name, share in ordered.items() if share >= 0.5) if several else None
+        said = best if chosen is None else ", ".join(chosen)
+        return ClassificationAnswer(source, said, ordered[best], ordered, compute_attention, leave_out, chosen)
 
-    def _leave_out(self, text: str, label: str) -> list[tuple[str, float]]:
+    def _leave_out(self, given: Sequence[str], label: str) -> list[tuple[str, float]]:
         """Return each word with how much the log-odds of the label fall when the word is left out."""
-        words = text.split()
+        both = [text.split() for text in given]
+        words = [word for text in both for word in text]
         if len(words) > LONGEST_LEFT_OUT:
             raise OptionError(
                 f"The text has {len(words):,} words; which words mattered is found by leaving out each in turn, which "
                 f"is only done for up to {LONGEST_LEFT_OUT:,} words."
             )
-        texts = [text, *(" ".join(words[:place] + words[place + 1 :]) for place in range(len(words)))]
-        found = torch.cat(self.task.probabilities(self.model, self._encode(texts))).double()
-        found = found.nan_to_num(nan=-math.log(found.shape[1]))  # without words, every label is equally likely
+        shorter = [
+            tuple(
+                " ".join([*text[:place], *text[place + 1 :]] if which == number else text)
+                for which, text in enumerate(both)
+            )
+            for number, one in enumerate(both)
+            for place in range(len(one))
+        ]
+        found = torch.cat(self.task.probabilities(self.model, self._encode([tuple(given), *shorter]))).double()
         chosen = self.task.labels.index(label)
-        others = torch.arange(found.shape[1]) != chosen
-        odds = found[:, chosen] - found[:, others].logsumexp(dim=1)
+        if self.task.state.several:  # each label has odds of its own; without words, they are even
+            odds = (found - log_complement(found)).nan_to_num(nan=0.0)[:, chosen]
+        else:
+            found = found.nan_to_num(nan=-math.log(found.shape[1]))  # without words, every label is equally likely
+            others = torch.arange(found.shape[1]) != chosen
+            odds = found[:, chosen] - found[:, others].logsumexp(dim=1)
         return list(zip(words, (odds[0] - odds[1:]).tolist(), strict=True))
+
+    def _shown(self, encoded: EncodedText) -> list[str]:
+        """Return the tokens that the model reads, as they are written in the text."""
+        tokenizer = self.task.state.tokenizer
+        written = [as_written(text, tokenizer.encode(text), tokenizer.special.unknown) for text in encoded.text.texts]
+        if encoded.kept:
+            before, between, after, _ = tokenizer.pair_frame
+            first, second = (shown[:count] for shown, count in zip(written, encoded.kept, strict=True))
+            parts: list[Sequence[int | str]] = [before, first, between, second, after]
+        else:
+            before, after = tokenizer.frame
+            parts = [before, written[0][: len(encoded.tokens) - len(before) - len(after)], after]
+        return [part if isinstance(part, str) else tokenizer.token(part) for one in parts for part in one]
 
     @torch.inference_mode()
     def _view(self, encoded: EncodedText, progress: Rows | None = None) -> View:
@@ -121,11 +233,8 @@ class ClassificationPredictor(TextInputPredictor):
                 f'A {self.bundle.kind} network only has attention with model.pooling = "attention"; this model does '
                 "not use it."
             )
-        text, tokenizer = encoded.text.text, self.task.state.tokenizer
-        before, after = tokenizer.frame
-        written = as_written(text, tokenizer.encode(text), tokenizer.special.unknown)
-        shown = written[: len(encoded.tokens) - len(before) - len(after)]
-        tokens = [*map(tokenizer.token, before), *shown, *map(tokenizer.token, after)]
+        tokenizer = self.task.state.tokenizer
+        tokens = self._shown(encoded)
         words = tokenizer.words(encoded.tokens) if tokenizer.spaced else None
         # The single row of attention pooling stands for the whole text, not for a token.
         pooling = {name: trace for name, trace in seen.items() if name == POOLING}

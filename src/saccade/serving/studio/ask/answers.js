@@ -98,7 +98,7 @@ function label(answer, look) {
   return make(
     "div",
     { class: "answer labelled" },
-    make("p", { class: "label" }, answer.label),
+    make("p", { class: "label" }, answer.label || (Array.isArray(answer.labels) ? "no label" : "")),
     make("ol", { class: "bars", "aria-label": "Probabilities" }, ...bars),
     deciding.length > 0 && decided(deciding),
     look?.undecided ? make("p", { class: "quiet" }, look.undecided) : null,

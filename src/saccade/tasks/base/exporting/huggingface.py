@@ -54,7 +54,8 @@ def to_huggingface(bundle: Bundle, inputs: Sequence[str]) -> Export:
 
 def _labels(bundle: Bundle) -> dict[str, Any]:
     labels = list(bundle.task.labels)
-    return {
+    several = {"problem_type": "multi_label_classification"} if getattr(bundle.task.state, "several", False) else {}
+    return several | {
         "id2label": {str(id): label for id, label in enumerate(labels)},
         "label2id": {label: id for id, label in enumerate(labels)},
     }
@@ -92,7 +93,8 @@ def _difference(bundle: Bundle, theirs: Any, inputs: Sequence[str]) -> float:
         return compare(model(images), theirs(images).logits)
     batch = text_batch(bundle, inputs)
     mask = (torch.arange(batch[0].shape[1]) < batch[1][:, None]).long()
-    named = {"decoder_input_ids": batch[2]} if isinstance(model, EncoderDecoder) else {}
+    further = "decoder_input_ids" if isinstance(model, EncoderDecoder) else "token_type_ids"
+    named = {further: batch[2]} if len(batch) > 2 else {}
     found = theirs(batch[0], attention_mask=mask, **named)
     if isinstance(model, SentenceEncoder):
         return compare(model.features(*batch), found.last_hidden_state, batch[1])

@@ -42,7 +42,7 @@ def given_inputs(bundle: Bundle, inputs: Sequence[str]) -> list[str]:
         return list(inputs)
     predictor = task_of_model(bundle.task.name).predictor(bundle)
     if not isinstance(predictor, ImageInputPredictor):
-        return [sentence.source_text for sentence in showcase()]
+        return predictor.from_sentences([sentence.source_text for sentence in showcase()])
     try:
         return [f"digits:{number}" for number in range(1, min(IMAGES, len(predictor.builtin_images())) + 1)]
     except SaccadeError:  # the package with the images is not installed
@@ -66,13 +66,17 @@ def sources_of(bundle: Bundle, texts: Sequence[str]) -> list[list[int]]:
 
 
 def text_batch(bundle: Bundle, texts: Sequence[str]) -> tuple[Tensor, ...]:
-    """Return the texts as the network reads them: ids and lengths and, for a translator, what it writes."""
+    """Return the texts as the network reads them: ids and lengths and, for a translator, what it writes, or, for a
+    classifier of two texts, the types of the tokens."""
     tokenizer = target_of(bundle)
+    found = task_of_model(bundle.task.name).predictor(bundle).network_inputs(texts)
+    if found is not None:
+        return found
     if not isinstance(bundle.model, EncoderDecoder):
         return pad([tokenizer.framed(ids) for ids in tokenizer.encode_ids(texts)], tokenizer.special.pad)
     sources = sources_of(bundle, texts)
-    found = search(bundle.model, sources, SearchOptions(beam=1), 4096, lambda: None, tokenizer)
-    return (*pad(sources, tokenizer.special.pad), after_start(tokenizer, found))
+    written = search(bundle.model, sources, SearchOptions(beam=1), 4096, lambda: None, tokenizer)
+    return (*pad(sources, tokenizer.special.pad), after_start(tokenizer, written))
 
 
 def after_start(tokenizer: Tokenizer, found: Sequence[Sequence[Hypothesis]]) -> Tensor:

@@ -18,6 +18,7 @@ from saccade.decoding import beam_search
 from saccade.extras import needs_extra
 from saccade.models import DecoderOnly, EncoderDecoder
 from saccade.models.captioner import Captioner
+from saccade.models.classifier import Classifier
 from saccade.models.tagger import Tagger, in_one_row
 from saccade.models.vit import VisionEncoder
 from saccade.models.word_reader import mean_of_pieces
@@ -46,7 +47,7 @@ def to_onnx(bundle: Bundle, inputs: Sequence[str]) -> Export:
         import onnx  # noqa: F401 - named here, so that the error says what is missing
         import onnxruntime
         import onnxscript  # noqa: F401
-    parts = graphs(bundle.model)
+    parts = graphs(bundle.model, has_types=_has_types(bundle, inputs))
     files: dict[str, bytes] = {}
     with TemporaryDirectory() as folder:
         sessions = {}
@@ -128,10 +129,15 @@ def _difference(bundle: Bundle, run: Mapping[str, Any], inputs: Sequence[str]) -
         return compare(model(images), found)
     if isinstance(model, Tagger):
         return _tagged(bundle, run["model"], inputs)
-    tokens, lengths = text_batch(bundle, inputs)
-    ours = model(tokens, lengths)
-    (found,) = run["model"]({"tokens": tokens, "lengths": lengths}).values()
-    return compare(ours, found, lengths if ours.ndim == 3 else None)
+    batch = text_batch(bundle, inputs)
+    ours = model(*batch)
+    (found,) = run["model"](dict(zip(("tokens", "lengths", "types"), batch, strict=False))).values()
+    return compare(ours, found, batch[1] if ours.ndim == 3 else None)
+
+
+def _has_types(bundle: Bundle, inputs: Sequence[str]) -> bool:
+    """Return whether the network reads two texts and tells their tokens apart by types."""
+    return isinstance(bundle.model, Classifier) and bundle.model.has_types and len(text_batch(bundle, inputs)) == 3
 
 
 def _captions(bundle: Bundle, images: Tensor) -> Tensor:
