@@ -124,7 +124,7 @@ def test_who_waits_for_a_process_that_dies_is_told_to_come_again(pair: tuple[str
             os.kill(pid, signal.SIGKILL)
         answer = waiting.result()
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
-        assert "try again" in answer.json()["error"]
+        assert "send the request again" in answer.json()["error"]
         statuses = Counter[int]()
         while statuses[200] == 0:  # the connection from before may be used as if nothing had happened
             with contextlib.suppress(httpx.RemoteProtocolError), connect(url) as client:
