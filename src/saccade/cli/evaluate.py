@@ -30,6 +30,20 @@ __all__ = ["compare", "evaluate", "score"]
 
 Lowercase = Annotated[bool, typer.Option("--lowercase", help="Ignore the difference between upper and lower case.")]
 Beam = Annotated[int | None, typer.Option(help="Number of hypotheses kept at each step; 1 is greedy search.")]
+GoldAlignments = Annotated[
+    Path | None,
+    typer.Option(help="File of gold alignments, one line per pair, such as 0-0 1-2 or 1p2.", show_default=False),
+]
+Pictures = Annotated[Path | None, typer.Option(help="Write pictures, such as a confusion matrix, to this folder.")]
+ScoreFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        help="Folder for the scores; run the same command again to continue an evaluation that was stopped.",
+        show_default=False,
+    ),
+]
 
 
 def evaluate(
@@ -41,22 +55,9 @@ def evaluate(
     encoding: Encoding = None,
     lowercase: Lowercase = False,
     beam: Beam = None,
-    alignments: Annotated[
-        Path | None,
-        typer.Option(help="File of gold alignments, one line per pair, such as 0-0 1-2 or 1p2.", show_default=False),
-    ] = None,
-    pictures: Annotated[
-        Path | None, typer.Option(help="Write pictures, such as a confusion matrix, to this folder.")
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Folder for the scores; run the same command again to continue an evaluation that was stopped.",
-            show_default=False,
-        ),
-    ] = None,
+    alignments: GoldAlignments = None,
+    pictures: Pictures = None,
+    output: ScoreFolder = None,
     precision: Precision = "fp32",
     engine: Engine = "auto",
     workers: Workers = 1,

@@ -67,7 +67,7 @@ def answer_file(
     if answers.exists():
         return answers
     mine = list(zip(starts, files, strict=True))[processes.rank :: processes.count]
-    with progress("predicting", sum(len(inputs[start : start + size]) for start, _ in mine)) as show:
+    with opened, progress("predicting", sum(len(inputs[start : start + size]) for start, _ in mine)) as show:
         done = 0
         for start, file in mine:
             part = inputs[start : start + size]

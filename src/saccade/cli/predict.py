@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -130,8 +130,8 @@ def predict(
     opened = saccade.open(model, device, precision, engine=engine)
     searching = given_only(beam=beam, n_best=n_best, length_penalty=length_penalty)
     drawing = given_only(tries=tries, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
-    options = searching | drawing | given_only(sample=sample, max_tokens=max_tokens, stop=stop)
-    options = _check_options(opened, options, own, searching, drawing)
+    others = given_only(sample=sample, max_tokens=max_tokens, stop=stop)
+    options = _check_options(opened, others, own, searching, drawing)
     opened.read_otherwise(columns, encoding, lines)
     inputs, from_file = read_inputs(given, opened)
     _check_output(output, is_file=from_file and given != "-", is_shared=processes.count > 1)
@@ -140,20 +140,13 @@ def predict(
     lines_of = partial(_lines, as_json=as_json, alignments=alignments)
     answers: Sequence[Answer] = ()
     if output is not None:
-        from saccade.cli.jobs import answer_file
-
-        with opened:
-            read_by = {"columns": columns, "lines": lines, "encoding": encoding}
-            details = {"alignments": alignments, "precision": precision, "engine": engine, **read_by}
-            done = answer_file(opened, model, given, inputs, options, output, lines_of, as_json, details, processes)
-        console(stderr=True).print(f"The answers are in {done}.", markup=False)
+        read_by = {"columns": columns, "lines": lines, "encoding": encoding}
+        details = {"alignments": alignments, "precision": precision, "engine": engine, **read_by}
+        _write_answers(opened, model, given, inputs, options, output, lines_of, as_json, details, processes)
     elif opened.streams and not (from_file or as_json or alignments or {"tries", "n_best"} & set(options)):
         _print_stream(opened.stream(inputs[0], **options))
     else:
-        with opened, progress("predicting", len(inputs), shown=from_file) as show:
-            answers = opened.predict(inputs, progress=show, **options)
-        for answer in answers:
-            print(*lines_of(answer), sep="\n")
+        answers = _print_answers(opened, inputs, options, lines_of, shown=from_file)
     note_surprises(opened, inputs, answers)
 
 
@@ -169,10 +162,11 @@ def _check_options(
     opened: Predictor,
     options: dict[str, Any],
     own: list[str] | None,
-    searching: Collection[str],
-    drawing: Collection[str],
+    searching: dict[str, Any],
+    drawing: dict[str, Any],
 ) -> dict[str, Any]:
-    """Add the options of --set, and refuse those that do not apply: search options when sampling, and the reverse."""
+    """Return all options, with those of --set; refuse search options when sampling, and the reverse."""
+    options = searching | drawing | options
     refuse_unknown(options, opened, signature(predict).parameters)
     options = add_own(options, own or [], opened)
     sample = getattr(opened.chosen(options), "sample", None)
@@ -180,6 +174,29 @@ def _check_options(
         said = "only affects beam search; add --no-sample" if sample else "only affects sampling; add --sample"
         raise OptionError(f"--{name.replace('_', '-')} {said}.")
     return options
+
+
+def _write_answers(*job: Any) -> None:
+    """Answer a file into a folder (``saccade.cli.jobs.answer_file``), and say where the answers are."""
+    from saccade.cli.jobs import answer_file
+
+    console(stderr=True).print(f"The answers are in {answer_file(*job)}.", markup=False)
+
+
+def _print_answers(
+    opened: Predictor,
+    inputs: Sequence[Any],
+    options: dict[str, Any],
+    lines_of: Callable[[Answer], list[str]],
+    *,
+    shown: bool,
+) -> Sequence[Answer]:
+    """Answer the inputs, print the answers and return them; ``shown`` if there is a progress bar."""
+    with opened, progress("predicting", len(inputs), shown=shown) as show:
+        answers = opened.predict(inputs, progress=show, **options)
+    for answer in answers:
+        print(*lines_of(answer), sep="\n")
+    return answers
 
 
 def _print_stream(pieces: Iterable[str]) -> None:

@@ -47,12 +47,7 @@ def train(
     with run.alone() if is_first else nullcontext(), Interrupt(display.abandoned) as interrupt:
         splits = recipe.entry.data.read(recipe.settings["data"], recipe.training.seed).require_some()
         display.data(splits)
-        if run.extended:
-            display.say(
-                "The run now trains longer; the learning rate follows the longer schedule, so it may rise at first."
-            )
-        if run.unlimited:
-            display.say("It has more updates than before, so training.minutes no longer limits it.")
+        _note_extension(run, display)
         interrupt.check()
         task = recipe.build_task(processes.in_turn(lambda: run.state(splits)))
         interrupt.check()
@@ -91,6 +86,16 @@ def train(
             recorder.close()
         trainer.settle()
         return processes.lead(lambda: _finish(run, trainer, recorder.validations, test, display, check))
+
+
+def _note_extension(run: RunFolder, display: Display) -> None:
+    """Say what it means that a run trains longer than before."""
+    if run.extended:
+        display.say(
+            "The run now trains longer; the learning rate follows the longer schedule, so it may rise at first."
+        )
+    if run.unlimited:
+        display.say("It has more updates than before, so training.minutes no longer limits it.")
 
 
 def _announce(run: RunFolder, trainer: Trainer, display: Display) -> None:
