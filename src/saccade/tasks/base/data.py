@@ -166,7 +166,7 @@ class DataReader(ABC, Generic[Raw]):
         not have, and columns at the end can be left out."""
         given = [column.strip() for column in columns.split(",")]
         if not cls.column_fields:
-            raise OptionError("--columns does not apply to this model, because its inputs are not in columns.")
+            raise OptionError("--columns does not apply to this model: it reads files as its training files were read.")
         if len(given) > len(cls.column_fields) or not all(given) or given[0] == "-":
             names = ",".join(field.removesuffix("_column") for field in cls.column_fields)
             raise OptionError(

@@ -70,7 +70,7 @@ class ClassificationPredictor(TextInputPredictor):
 
     def check_type(self, given: Any, number: int = 1) -> None:
         super().check_type(given, number)
-        if not self.takes_two and not isinstance(given, str):
+        if not isinstance(given, str) and not self.takes_two:
             raise InputTypeError(f"Input {number}", "a text", given)
         for text in given:
             if not isinstance(text, str):

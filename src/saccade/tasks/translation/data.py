@@ -139,7 +139,7 @@ class TranslationFiles(DataReader[GoldPair]):
     settings = TranslationData
     read_as = ("source_column", "target_column", "header", "encoding", "skip_bad_rows")
     column_fields = ("source_column", "target_column")
-    most_updates = 3_000
+    most_updates = 2_500
 
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, str]:
