@@ -132,7 +132,7 @@ def test_a_trial_that_the_end_of_the_time_cut_short_may_be_the_best() -> None:
     best = max([own, *others], key=_value)
     assert _comparison(own, best, "exact", 9, 1) == (
         "exact of the recipe's own settings: 0.50, after 9 updates; best, trial 2: 7.25, after 7 updates, where it "
-        "was ended."
+        "was stopped."
     )
 
 
