@@ -59,7 +59,44 @@ def of_numpy(x: Tensor) -> Tensor:
     return torch.from_numpy(x.detach().numpy()[:, ::-1].copy())
 
 
+def in_place(write: Callable[[Tensor, Tensor], Any]) -> Callable[[Tensor], Tensor]:
+    """A function that writes into a copy of what it is given."""
+
+    def written_copy(x: Tensor) -> Tensor:
+        y = x.clone()
+        write(y, x)
+        return y
+
+    return written_copy
+
+
+PERMUTED = torch.eye(LENGTH)[ORDER]
 MOVES: dict[str, Callable[[Tensor], Tensor]] = {
+    "pad": lambda x: F.pad(x, (0, 0, 1, -1)),
+    "aten.flip": lambda x: torch.ops.aten.flip(x, [1]),
+    "aten.bmm": lambda x: torch.ops.aten.bmm(PERMUTED.expand(BATCH, -1, -1), x),
+    "tensordot": lambda x: torch.tensordot(PERMUTED, x, dims=([1], [1])).transpose(0, 1),
+    "baddbmm": lambda x: torch.baddbmm(x, PERMUTED.expand(BATCH, -1, -1), x, beta=0),
+    "inner": lambda x: torch.inner(x.mT, PERMUTED).mT,
+    "product and sum": lambda x: (PERMUTED[None, :, :, None] * x[:, None]).sum(2),
+    "fftshift": lambda x: torch.fft.fftshift(x, dim=1),
+    "rfft": lambda x: torch.fft.irfft(torch.fft.rfft(x, dim=1), n=LENGTH, dim=1),
+    "take": lambda x: torch.take(x, torch.arange(x.numel()).view(x.shape).flip(1)),
+    "embedding_bag": lambda x: torch.stack([F.embedding_bag(ORDER[:, None], rows) for rows in x]),
+    "softmax over tokens": lambda x: x * x.softmax(1),
+    "normalized over tokens": lambda x: F.normalize(x, dim=1),
+    "mean of tokens": lambda x: x + x.mean(1, keepdim=True),
+    "mean of sequences": lambda x: x + x.mean(0, keepdim=True),
+    "norm of the whole": lambda x: F.layer_norm(x, (LENGTH, WIDTH)),
+    "instance norm": lambda x: F.instance_norm(x.mT).mT,
+    "group norm": lambda x: F.group_norm(x.mT, 2).mT,
+    "solve": lambda x: torch.linalg.solve(PERMUTED, x),
+    "distances": lambda x: x + torch.cdist(x, x).sum(-1, keepdim=True),
+    "a view": in_place(lambda y, x: y[:, 1:].copy_(x[:, :-1])),
+    "data": in_place(lambda y, x: y.data.copy_(x.flip(1))),
+    "out": in_place(lambda y, x: torch.index_select(x, 1, ORDER, out=y)),
+    "addmm_": in_place(lambda y, x: y[0].addmm_(PERMUTED, x[1])),
+    "memory of numpy": in_place(lambda y, x: y.numpy().__setitem__(slice(None), x.numpy()[:, ::-1])),
     "x[:, order]": lambda x: x[:, ORDER],
     "index_select": lambda x: x.index_select(1, ORDER),
     "gather": lambda x: x.gather(1, ORDER[None, :, None].expand_as(x)),
@@ -186,3 +223,60 @@ def test_moved_tokens_of_torchs_module(is_batch_first: bool) -> None:
     with torch.no_grad(), saccade.watch(model) as seen:
         model(X if is_batch_first else X.transpose(0, 1))
     assert [trace.place and trace.place.source for trace in seen.values()] == ["self", "unknown"]
+
+
+def test_a_hook_that_moves_the_queries_of_torchs_module() -> None:
+    module = nn.MultiheadAttention(WIDTH, 3, batch_first=True).eval()
+    module.register_forward_pre_hook(lambda _, given: (given[0].flip(1), *given[1:]))
+    model = nn.Sequential()
+    model.attention = module
+    model.forward = lambda x: x + module(x, x, x, need_weights=False)[0]  # type: ignore[method-assign]
+    with torch.no_grad(), saccade.watch(model) as seen:
+        model(X)
+    assert [trace.place and trace.place.source for trace in seen.values()] == ["unknown"]
+
+
+class Channels(nn.Module):
+    """Attention between channels, of which there are as many as tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(20, LENGTH)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.embed(ids)
+        channels = x.mT[:, None]
+        return x + F.scaled_dot_product_attention(channels, channels, channels)[:, 0].mT
+
+
+def test_channels_are_not_labelled_with_tokens() -> None:
+    model = Channels()
+    with torch.no_grad(), saccade.watch(model) as seen:
+        model(torch.arange(LENGTH)[None])
+    view = saccade.view(seen, list("abcde"))
+    assert view.kind("attention") == "unknown"
+    assert view.rows["attention"].tokens == view.columns["attention"].tokens == ["0", "1", "2", "3", "4"]
+    with pytest.raises(OptionError, match="rollout"):
+        view.rollout()
+
+
+class Remembers(nn.Module):
+    """Attention with two learned keys before those of the tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.memory = nn.Embedding(20, WIDTH), nn.Parameter(torch.randn(1, 1, 2, WIDTH))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.embed(ids)[:, None]
+        keys = torch.cat([self.memory.expand(len(ids), -1, -1, -1), x], 2)
+        return F.scaled_dot_product_attention(x, keys, keys)[:, 0]
+
+
+def test_learned_keys_have_labels_of_their_own() -> None:
+    model = Remembers()
+    with torch.no_grad(), saccade.watch(model) as seen:
+        model(torch.arange(LENGTH)[None])
+    view = saccade.view(seen, list("abcde"))
+    assert view.rows["attention"].tokens == list("abcde")
+    assert view.columns["attention"].tokens == ["extra key 0", "extra key 1", *"abcde"]

@@ -108,6 +108,11 @@ def choose_axes(name: str, trace: Trace, target: Axis | None, source: Axis | Non
     if target is None:
         positions = Axis.positions(num_rows)
         return positions, positions if num_columns == num_rows else Axis.positions(num_columns)
+    place = trace.place
+    if place is not None and not place.is_in_order:  # their labels would be those of other tokens
+        return Axis.positions(num_rows), Axis.positions(num_columns)
+    if place is not None and place.extra and len(target) == num_rows == num_columns - len(place.extra):
+        return target, _with_extra(target, place.extra)
     for rows, columns in _possible(name, trace, target, source):
         if (len(rows), len(columns)) == (num_rows, num_columns):
             return rows, columns
@@ -117,6 +122,15 @@ def choose_axes(name: str, trace: Trace, target: Axis | None, source: Axis | Non
         f"The attention {name} has {num_rows} rows and {num_columns} columns, but {given} were given; every position "
         f"needs a token, including special tokens and padding.{hint}"
     )
+
+
+def _with_extra(tokens: Axis, places: Sequence[int]) -> Axis:
+    """Return the tokens with the keys that belong to none of them, such as learned ones, at these places."""
+    labels, words = list(tokens.tokens), [*tokens.words]
+    for number, place in enumerate(sorted(places)):
+        labels.insert(place, f"extra key {number}")
+        words.insert(place, -1 - number)  # a word of its own
+    return Axis.of(labels, words)
 
 
 def is_cross_by_name(name: str) -> bool:

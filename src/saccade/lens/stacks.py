@@ -13,6 +13,7 @@ from typing import NamedTuple
 from saccade.attention import Trace
 from saccade.attention.watching.foreign.lineage import LOST
 from saccade.attention.watching.foreign.steps import Gap
+from saccade.attention.watching.trace import Place
 from saccade.errors import OptionError, UnknownNameError
 
 __all__ = ["Stacks", "choose_stack", "find_stacks"]
@@ -98,9 +99,17 @@ def _missing(chain: list[str], traces: Mapping[str, Trace], gaps: Iterable[Gap])
             return f"it would leave out {name}: {reason}"
     if not last.before <= members | across | {LOST}:
         return (
-            f"{chain[-1]} follows an attention that is not shown here, or its tokens were reordered or mixed before it"
+            f"{chain[-1]} follows an attention that is not shown here, or its tokens were reordered or mixed before "
+            f"it{_by(last)}"
         )
+    first = places[0]
+    if first is not None and first.is_mixed:
+        return f"the tokens were mixed before {chain[0]}, in a way that no weights show{_by(first)}"
     return None
+
+
+def _by(place: Place) -> str:
+    return "" if place.change is None else f" (by {place.change})"
 
 
 def _pattern(name: str) -> str:

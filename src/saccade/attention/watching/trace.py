@@ -35,6 +35,10 @@ class Place(NamedTuple):
     number: int  # unique for each attention
     before: frozenset[int]  # the numbers of the operations, attentions among them, that produced its queries
     is_whole: bool  # True if its batch is the model's input batch; False if it attends within windows or single frames
+    is_in_order: bool = True  # False if its rows are known not to be the tokens of the input in their order
+    change: str | None = None  # the function that last mixed or moved the tokens of its queries or keys
+    is_mixed: bool = False  # True if its queries were made of several tokens of a text each
+    extra: tuple[int, ...] = ()  # its keys that belong to no token, such as learned ones
 
 
 class KeyWeight(NamedTuple):

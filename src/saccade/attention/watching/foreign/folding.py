@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from saccade.attention.equation import Call
 from saccade.attention.watching.foreign.call import call_of_sdpa
-from saccade.attention.watching.foreign.rows import NOBODY, Known
+from saccade.attention.watching.foreign.identity import NOBODY, PLACES
 
 __all__ = ["FOLDED", "Fold", "fold_of"]
 
@@ -54,9 +55,11 @@ class Fold(NamedTuple):
         return call_of_sdpa(**bound | found)
 
 
-def fold_of(rows: Known | None) -> Fold | None:
+def fold_of(rows: Int[Tensor, ...] | None) -> Fold | None:
     """Return the layout of queries with these rows; None if they do not tell it."""
-    if not isinstance(rows, Tensor) or rows.ndim not in (3, 4) or not rows.numel():
+    if rows is None or rows.ndim not in (3, 4) or not rows.numel():
+        return None
+    if not torch.equal(rows[..., :1].expand_as(rows), rows):  # a row is not one token
         return None
     tokens = rows[..., 0]
     num_heads = tokens.shape[1] if tokens.ndim == 3 else 1
@@ -66,6 +69,8 @@ def fold_of(rows: Known | None) -> Fold | None:
     plain = Fold(len(tokens), num_heads)
     if num_heads > 1 and torch.equal(tokens[:, :1].expand_as(tokens), tokens):
         return plain
+    if bool((entries >= PLACES).any()):  # parts of a picture, or mixed tokens: heads need not have the same ones
+        return None
     count = int((entries == entries[0]).all(-1).sum())
     for is_head_first in (False, True):
         if len(entries) % count == 0:

@@ -40,7 +40,7 @@ from saccade.attention.watching.foreign.editing import CallStep, bound_sdpa, cac
 from saccade.attention.watching.foreign.folding import FOLDED, Fold, fold_of
 from saccade.attention.watching.foreign.lineage import CONSTANT, KeySource, Lineage, Marks, source_of
 from saccade.attention.watching.foreign.projection import Followed, after_module, follow
-from saccade.attention.watching.foreign.rows import Known
+from saccade.attention.watching.foreign.rows import Positions, agree, are_distinct, order_of
 from saccade.attention.watching.interventions import active_edits, is_backward, targets_of
 from saccade.attention.watching.trace import Place
 from saccade.errors import OptionError
@@ -59,6 +59,7 @@ STORED = (
     "The forward method of a {} was stored before the model was watched or edited, and would now take another path, "
     "with another output; call the module itself, or store its forward within the block."
 )
+HOOK = "a hook inside torch's module"
 #: Arguments of these types are no cache.
 SIMPLE = (Tensor, bool, int, float, str, type(None), torch.dtype, torch.device)
 
@@ -102,6 +103,8 @@ class RunningModule:
     is_watched: bool = False  # whether it is part of a watched model, or runs within one
     has_entered: bool = False  # whether modes were added or removed for it
     marks: Marks | None = None  # for one of torch's modules: those of what it has computed so far
+    rows: Positions | None = None  # for one of torch's modules: those of what it was given
+    given: tuple[Any, ...] = ()  # for one of torch's modules: its arguments, before hooks of its own changed them
     cached: int | str = 0  # for an outermost run that is edited: see ``cached_positions``
     attended: list[nn.Module] = field(default_factory=list)  # the modules inside that have called attention
 
@@ -173,7 +176,8 @@ class Forwards(threading.local):
 
     def begin(self, module: nn.Module, arguments: tuple[Any, ...]) -> None:
         """A forward pre-hook, which torch gives no named arguments: they are in the frame that calls it."""
-        self._begin(module, arguments, None if self.runs else sys._getframe(1).f_locals.get("kwargs"))
+        needs_named = not self.runs or isinstance(module, torch_modules.FAST)
+        self._begin(module, arguments, sys._getframe(1).f_locals.get("kwargs") if needs_named else None)
 
     def direct(
         self, module: nn.Module, forward: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]
@@ -213,6 +217,8 @@ class Forwards(threading.local):
             inputs = [part for part in arguments[:1] if isinstance(part, Tensor)]
             marks = self.lineage.marks(inputs[0]) if inputs else None
             run.marks = marks if marks is not None or not runs else runs[-1].marks
+            run.given = (*arguments, *(named.values() if isinstance(named, dict) else ()))
+            run.rows = self._given_rows(run, inputs[0] if inputs else None)
         runs.append(run)
 
     def _check_direct(self, caller: FrameType | None) -> None:
@@ -266,6 +272,9 @@ class Forwards(threading.local):
             _check_edited(run)
         if run.way is Way.CALLS:
             return
+        given = (*arguments, *named.values())
+        if len(given) != len(run.given) or any(a is not b for a, b in zip(given, run.given, strict=True)):
+            run.rows = None
         if run.way is Way.MODULE and run.is_watched:
             self._see_torch_module(run, arguments, named, output[0] if isinstance(output, tuple) else None)
         elif run.way is Way.MODULE and is_attention:
@@ -273,8 +282,11 @@ class Forwards(threading.local):
         result = output[0] if isinstance(output, tuple) else output
         if self.lineage.is_on and isinstance(result, Tensor):
             self.lineage.set(result, run.marks)
-            query = arguments[0] if arguments and run.way is Way.MODULE else None
-            self.lineage.rows.attended(query if isinstance(query, Tensor) else None, result)
+            if run.rows is None or run.way is not Way.MODULE:
+                self.lineage.rows.replace(result, HOOK)
+            elif not result.is_nested:
+                query = _argument("src" if "src" in named else "query", 0, arguments, named)
+                self.lineage.rows.attended(query, result, torch_modules.is_turned(run.module))
 
     def _enter(self, run: RunningModule) -> None:
         """Add or remove the modes as this run needs them."""
@@ -344,7 +356,7 @@ class Forwards(threading.local):
         if is_sdpa and isinstance(call, Call) and self._audience.wants_values():
             after, self.followed = follow(call, result, fold)
             call = replace(call, after=after)
-        self._show(call, module, query, key, result, fold)
+        self._show(call, module, query, key, result, fold, is_turned=not is_sdpa and query.ndim == 3)
         return output
 
     def _fold(self, module: nn.Module, query: Tensor) -> Fold | None:
@@ -418,6 +430,7 @@ class Forwards(threading.local):
         key: Tensor | None,
         output: Tensor | None,
         fold: Fold | None = None,
+        is_turned: bool = False,
     ) -> None:
         """Show an attention, and where its queries and keys come from: in torch's modules, from the run's input."""
         lineage, place = self.lineage, None
@@ -427,28 +440,30 @@ class Forwards(threading.local):
             marks = run.marks if marks is None else marks
             keys = marks if key is query else lineage.marks(key) if key is not None else None
             source: KeySource = "self" if key is query and query is not None else source_of(marks, keys)
-            rows, of_key = self._rows(query, module, fold), self._rows(key, module, fold)
-            if source == "self" and key is not query and not lineage.rows.agree(rows, of_key):
-                source = "unknown"  # the same tokens, but not in the same order
+            unfold = None if fold is None or query is None or not fold.fits(query) else fold.unfold
+            rows = run.rows if run.way is Way.MODULE else lineage.rows.positions(query, is_turned, unfold)
+            of_keys = rows if key is query else lineage.rows.positions(key, is_turned, unfold)
+            if source == "self" and not (agree(rows, of_keys) and are_distinct(rows)):
+                source = "unknown"  # not the same tokens in the same order
             number = lineage.attended(marks, output)
-            lineage.rows.attended(query, output)
+            lineage.rows.attended(query, output, is_turned)
             is_whole = isinstance(call, str) or lineage.has_batch(call.shape[0], call.shape[2])
             is_lost = query is not None and marks is None
             before = lineage.placed(number, None if is_lost else marks or CONSTANT, rows)
-            place = Place(source, number, before, is_whole)
+            place = Place(source, number, before, is_whole, *order_of(rows, of_keys, is_whole))
             for outer in self.runs:
                 if outer.way is not Way.CALLS:
                     outer.marks = (outer.marks or CONSTANT) | {number}
         self._audience.show(self.runs, Seen(call, module, place))
 
-    def _rows(self, tensor: Tensor | None, module: nn.Module, fold: Fold | None) -> Known | None:
-        """Return the rows of queries or keys as (batch, positions); torch's modules may have the positions first."""
-        if tensor is not None and fold is not None and fold.fits(tensor):
-            rows = self.lineage.rows.of(tensor)
-            return fold.unfold(rows)[:, 0, :, 0] if isinstance(rows, Tensor) else rows
-        rows = None if tensor is None else self.lineage.rows.of_heads(tensor)
-        is_turned = isinstance(module, nn.MultiheadAttention) and not module.batch_first and isinstance(rows, Tensor)
-        return rows.mT if is_turned and isinstance(rows, Tensor) else rows
+    def _given_rows(self, run: RunningModule, given: Tensor | None) -> Positions | None:
+        """Return the rows of what torch's own module is given, which inside another one nobody has seen."""
+        outer = self.runs[-1] if self.runs else None
+        if torch_modules.has_inner_hooks(run.module):
+            return None
+        if outer is not None and outer.way is Way.MODULE:
+            return outer.rows
+        return self.lineage.rows.positions(given, torch_modules.is_turned(run.module))
 
     def _see_torch_module(
         self, run: RunningModule, arguments: tuple[Any, ...], named: dict[str, Any], output: Tensor | None
@@ -467,7 +482,7 @@ class Forwards(threading.local):
             return
         if isinstance(call, Call) and self._audience.wants_values():
             call = replace(call, after=after_module(attention, call, output))
-        self._show(call, attention, query, key, None)
+        self._show(call, attention, query, key, None, is_turned=torch_modules.is_turned(module))
 
 
 def _way_of(module: nn.Module) -> Way:

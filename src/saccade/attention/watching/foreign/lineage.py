@@ -25,7 +25,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from saccade.attention.watching.foreign.rows import Known, Rows
+from saccade.attention.watching.foreign.rows import Positions, Rows, agree
 
 __all__ = ["EARLIER", "LOST", "KeySource", "Lineage", "Marks", "source_of"]
 
@@ -81,7 +81,7 @@ class Lineage:
         self._inputs: set[tuple[int, ...]] = set()  # their shapes
         self._attentions: set[int] = set()
         self.rows = Rows()
-        self._rows_of: dict[int, Known] = {}  # of the queries of the attentions of this forward pass
+        self._rows_of: dict[int, Positions | None] = {}  # of the queries of the attentions of this forward pass
         self._origins: dict[int, tuple[weakref.ref[Tensor], Origin]] = {}
         self._softmaxes: dict[int, weakref.ref[Tensor]] = {}
         self._module: nn.Module | None = None  # whose forward pass is running
@@ -137,16 +137,15 @@ class Lineage:
         """The attentions among the marks."""
         return CONSTANT if marks is None else marks & self._attentions
 
-    def placed(self, number: int, marks: Marks | None, query: Known | None) -> Marks:
+    def placed(self, number: int, marks: Marks | None, query: Positions | None) -> Marks:
         """Return what comes before an attention with these marks and rows of its queries.
 
         If the tokens changed places since an earlier attention, this change gets its own number.
         """
         before = frozenset((LOST,)) if marks is None else self.before(marks)
         earlier = [self._rows_of[other] for other in before if other in self._rows_of]
-        if query is not None:
-            self._rows_of[number] = query
-        return before if all(self.rows.agree(rows, query) for rows in earlier) else before | {next(_numbers)}
+        self._rows_of[number] = query
+        return before if all(agree(rows, query) for rows in earlier) else before | {next(_numbers)}
 
     def has_batch(self, size: int, num_queries: int) -> bool:
         """Whether a batch of this size is that of the inputs: (batch, ...), or (positions, batch, width)."""
@@ -175,14 +174,15 @@ class Lineage:
         if isinstance(output, Tensor):
             outputs: Iterable[Tensor] = (output,)
         elif output is None:  # an item was set
-            outputs = [part for part in arguments[:1] if isinstance(part, Tensor)]
+            outputs = list(_shallow(arguments[:1]))
         elif isinstance(output, (tuple, list)):
             outputs = [part for part in output if isinstance(part, Tensor)]
         else:
+            self.rows.left(function, arguments)
             return None
         inputs = [*_shallow(arguments), *_shallow(named.values())] if named else list(_shallow(arguments))
         marks = self._joined(inputs)
-        self._follow_rows(function, arguments, named, tuple(outputs), marks)
+        self.rows.follow(function, arguments, dict(named), tuple(outputs))
         found = None
         if function in SOFTMAX and isinstance(output, Tensor) and output.ndim >= 3:
             self._softmaxes[id(output)] = weakref.ref(output)
@@ -202,20 +202,6 @@ class Lineage:
         for part in outputs:
             self.set(part, marks)
         return found
-
-    def _follow_rows(
-        self,
-        function: Callable[..., Any],
-        arguments: tuple[Any, ...],
-        named: Mapping[str, Any],
-        outputs: tuple[Tensor, ...],
-        marks: Marks | None,
-    ) -> None:
-        first = arguments[0] if arguments else None
-        is_of_tokens = function is F.linear and bool(marks) and isinstance(first, Tensor) and first.ndim == 3
-        if is_of_tokens and first is not None and self.rows.of(first) is None and not self.rows.has_size(first):
-            self.rows.number(first)  # the first tensor that has a row for each token
-        self.rows.follow(function, arguments, dict(named), outputs)
 
     def _joined(self, inputs: list[Tensor]) -> Marks | None:
         joined: Marks | None = CONSTANT  # what is made of no tensor is made of no token

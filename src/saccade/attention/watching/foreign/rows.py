@@ -1,35 +1,80 @@
-"""Which token each number of a tensor belongs to, so that tokens that change places are noticed.
+"""Which token each number of a tensor belongs to, so that tokens that change places or are mixed are noticed.
 
 The marks of ``lineage`` say what a tensor was computed from, but not in which order its rows are. So while a forward
-pass is watched, each tensor also has *rows*: for each of its numbers, the number of the token that it belongs to.
+pass is watched, each tensor also has *rows*: for each of its numbers, the number of the token that it belongs to
+(``identity``). Each function passes them on by its rule (``row_rules``). After a function without a rule, nobody knows
+the tokens any more: its output consists of new ones, so that it is never taken for the sequence that went in.
 
-- A function that only moves numbers (``reshape``, ``x[:, order]``, ``cat``, ``gather``) is called with the rows too.
-- A product or a sum of numbers of one token gives numbers of that token. Of numbers of several tokens, as in a
-  convolution or a recurrent network, it *mixes* them.
-- The output of any other function has the rows of its arguments, if the shapes agree. If the rows differ, it is mixed.
-- After everything else, nothing is known about the rows, and nothing is concluded from them.
+A tensor that was overwritten through another tensor, or whose memory was given away, consists of new tokens too.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from enum import Enum, auto
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Int
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
 
-__all__ = ["MIXED", "Mixed", "Rows"]
+from saccade.attention.watching.foreign.identity import (
+    HASHED,
+    MIXED_TEXT,
+    NOBODY,
+    by_place,
+    fresh,
+    has_text,
+    is_in_order,
+    merged,
+    short,
+    tokens,
+)
+from saccade.attention.watching.foreign.row_functions import (
+    ESCAPES,
+    KEEPS,
+    MAKES,
+    MOVES,
+    REORDERS,
+    SAME,
+    name_of,
+)
+from saccade.attention.watching.foreign.row_rules import Called, flat, rule_of
+
+__all__ = ["Order", "Positions", "Rows", "agree", "are_distinct", "extra_columns", "order_of"]
+
+OVERWRITTEN = "a write through another tensor"
+ESCAPED = "{}, which lets others change its numbers"
+
+#: A function may count one write into a tensor as several.
+SEVERAL = 4
+
+_numbers = itertools.count(1)
+
+
+class Known(NamedTuple):
+    """What is known about the numbers of a tensor."""
+
+    ids: Int[Tensor, ...]  # of its shape
+    by: str | None  # the function that last mixed the tokens, or moved them
+    version: int | None
+    num_writes: int  # how often other tokens had been written into its memory by then
+    num_same: int  # how often the same tokens had been written there
+
+
+class Positions(NamedTuple):
+    """The tokens of queries or keys, as (batch, positions)."""
+
+    ids: Int[Tensor, "B P"]
+    by: str | None
 
 
 @contextmanager
 def _unseen() -> Iterator[None]:
-    """Compute rows without being watched; the result can be used with and without gradients."""
-    with torch._C.DisableTorchFunction():
+    """Compute rows: nobody watches it, and the result can be used in any mode."""
+    with torch._C.DisableTorchFunction(), torch.no_grad():
         if not torch.is_inference_mode_enabled():
             yield
             return
@@ -39,56 +84,12 @@ def _unseen() -> Iterator[None]:
 
 def _is_recorded() -> bool:
     """Return whether someone records what torch computes, so that we must compute nothing of our own."""
-    is_transformed = torch._C._functorch.peek_interpreter_stack() is not None
-    return is_transformed or torch._C._get_tracing_state() is not None or torch._C._len_torch_dispatch_stack() > 0
+    return _is_transformed() or torch._C._len_torch_dispatch_stack() > 0
 
 
-class Mixed(Enum):
-    """The numbers of a tensor belong to several tokens each."""
-
-    MIXED = auto()
-
-
-MIXED = Mixed.MIXED
-#: The token of numbers that belong to none, such as those of a parameter.
-NOBODY = -1
-
-
-def _named(names: str) -> set[Any]:
-    """Return the functions of these names: of torch, and methods of tensors."""
-    every = [getattr(place, name, None) for name in names.split() for place in (torch, Tensor, F)]
-    return {function for function in every if function is not None}
-
-
-#: Functions that move the numbers of their first argument.
-MOVES = {
-    *_named(
-        "view reshape permute transpose t flatten unflatten squeeze unsqueeze expand expand_as view_as reshape_as "
-        "repeat repeat_interleave tile movedim moveaxis swapaxes swapdims roll flip rot90 fliplr flipud split chunk "
-        "unbind tensor_split narrow select index_select gather take_along_dim __getitem__ unfold as_strided diagonal"
-    ),
-    *(getattr(Tensor, name).__get__ for name in ("T", "mT", "H", "mH")),
-}
-#: Functions that put the tensors of a list together.
-JOINS = _named("cat concat concatenate stack hstack vstack dstack column_stack")
-#: Functions that write a tensor, given here by its place among the arguments, into the first one.
-WRITES = {
-    **dict.fromkeys(_named("index_copy index_copy_ index_add index_add_ scatter scatter_ scatter_add scatter_add_"), 3),
-    **dict.fromkeys(_named("__setitem__ index_put index_put_ masked_scatter masked_scatter_"), 2),
-}
-#: Functions that give the numbers of their first argument in an order of their own.
-SORTS = _named("sort topk")
-EMBEDS = {F.embedding, torch.embedding}
-REDUCES = _named("sum mean amax amin max min prod")
-PRODUCTS = _named("matmul __matmul__ bmm mm")
-CONVOLUTIONS = _named("conv1d conv2d conv3d")
-MIXES = {
-    *_named("conv_transpose1d conv_transpose2d cumsum cumprod cummax cummin logcumsumexp lstm gru rnn_tanh rnn_relu"),
-    *_named("avg_pool1d avg_pool2d max_pool1d max_pool2d adaptive_avg_pool1d lp_pool1d interpolate"),
-    *(getattr(torch.fft, name) for name in ("fft", "ifft", "fft2", "ifft2", "fftn", "rfft", "irfft")),
-}
-
-Known = Int[Tensor, "..."] | Mixed
+def _is_transformed() -> bool:
+    """Return whether torch.func or torch.jit.trace runs, so that tensors are not what they seem."""
+    return torch._C._functorch.peek_interpreter_stack() is not None or torch._C._get_tracing_state() is not None
 
 
 class Rows:
@@ -96,260 +97,304 @@ class Rows:
 
     def __init__(self) -> None:
         self._known: Any = WeakIdKeyDictionary()  # torch does not give its types
+        self._writes: dict[int, int] = {}  # for each piece of memory, how often other tokens were written into it
+        self._same: dict[int, int] = {}  # how often the same tokens were written there
+        self._open: dict[int, str] = {}  # memory that was given away, and by which function
+        self._has_left = False  # whether numbers of tokens were read outside of torch
+        self.is_lost = False  # whether something ran that could not be followed
         self._sizes: set[tuple[int, int]] = set()  # of (batch, positions) whose tokens have numbers
 
-    @_unseen()
     def begin(self, inputs: Iterable[Tensor]) -> None:
-        """Begin a forward pass with these inputs: (batch, positions) of whole numbers, or (batch, positions, width)."""
-        self._known, self._sizes = WeakIdKeyDictionary(), set()
-        for tensor in sorted(inputs, key=lambda tensor: -(0 if tensor.is_nested else tensor.numel())):
-            if tensor.is_nested or _is_recorded():
-                continue
-            is_of_tokens = tensor.ndim == (3 if tensor.is_floating_point() else 2) and tensor.dtype != torch.bool
-            # One row of positions serves all sequences.
-            if is_of_tokens and not (len(tensor) == 1 and any(size[1] == tensor.shape[1] for size in self._sizes)):
-                self.number(tensor)
+        """Begin a forward pass with these inputs."""
+        self.__init__()  # type: ignore[misc]
+        if _is_recorded():
+            self.is_lost = True
+            return
+        with _unseen():
+            whole = [tensor for tensor in inputs if _has_numbers(tensor)]
+            batch = max((len(tensor) for tensor in whole if tensor.ndim > 1), default=1)
+            for tensor in whole:
+                # One row of positions serves all sequences.
+                if tensor.ndim != 2 or tensor.is_floating_point() or len(tensor) > 1 or batch == 1:
+                    self._number(tensor)
 
-    @_unseen()
-    def number(self, tensor: Tensor) -> None:
-        """Give numbers to the tokens of (batch, positions) or (batch, positions, width)."""
-        size = (tensor.shape[0], tensor.shape[1])
-        self._sizes.add(size)
-        numbers = torch.arange(size[0] * size[1], device=tensor.device, dtype=torch.int32)
-        self.set(tensor, numbers.view(*size, *(1,) * (tensor.ndim - 2)).expand(tensor.shape))
+    def _number(self, tensor: Tensor) -> None:
+        """Give numbers to the tokens of a text, to the rows of vectors, or to every number of a picture."""
+        if tensor.dtype == torch.bool or isinstance(tensor, nn.Parameter):
+            return
+        shape, is_text = tensor.shape, not tensor.is_floating_point()
+        if tensor.ndim == (2 if is_text else 3):
+            self._sizes.add((shape[0], shape[1]))
+        if is_text and tensor.ndim in (1, 2):  # (batch, positions)
+            self._set(tensor, tokens((1, *shape)[-2:], True, tensor.device).view(shape))
+        elif not is_text and tensor.ndim in (2, 3):  # (batch, positions, width)
+            rows = tokens((1, *shape[:-1])[-2:], False, tensor.device).view(*shape[:-1], 1)
+            self._set(tensor, rows.expand(shape))
+        elif not is_text and tensor.ndim > 3:
+            self._set(tensor, by_place((1, tensor.numel()), tensor.device).view(shape))
 
     def has_size(self, tensor: Tensor) -> bool:
         """Return whether tokens are numbered for this many sequences and positions."""
         return tuple(tensor.shape[:2]) in self._sizes
 
-    def of(self, tensor: object) -> Known | None:
-        """Return the rows of a tensor; None if they are not known."""
-        return self._known.get(tensor) if isinstance(tensor, Tensor) else None
+    # --- what is known ---
 
-    def set(self, tensor: Tensor, rows: Known | None) -> None:
-        is_index = rows is MIXED and not (
-            tensor.is_floating_point() or tensor.is_complex()
-        )  # it chooses tokens, but is not made of them
-        if rows is None or is_index or (isinstance(rows, Tensor) and rows.shape != tensor.shape):
+    def of(self, tensor: object) -> Int[Tensor, ...] | None:
+        """Return the token of each number; None if they belong to nobody."""
+        known = self._of(tensor) if isinstance(tensor, Tensor) else None
+        return None if known is None else known.ids
+
+    def _of(self, tensor: Tensor) -> Known | None:
+        known: Known | None = self._known.get(tensor)
+        if known is None and not self._writes and not self._open:
+            return None
+        memory = _memory(tensor) if self._writes or self._same or self._open else 0
+        if known is not None and memory not in self._open and known.num_writes == self._writes.get(memory, 0):
+            num_same = self._same.get(memory, 0) - known.num_same
+            if known.version is None or 0 <= tensor._version - known.version <= num_same:
+                return known
+        if known is None and memory not in self._open and memory not in self._writes:
+            return None
+        if not tensor.is_floating_point() and not tensor.is_complex():
+            return None
+        by = ESCAPED.format(self._open[memory]) if memory in self._open else OVERWRITTEN
+        is_text = known is None or has_text(known.ids)
+        found = self._set(tensor, fresh(next(_numbers), tensor.shape, is_text, tensor.device), by)
+        if memory in self._open:
             self._known.pop(tensor, None)
-        else:
-            self._known[tensor] = rows
+        return found
+
+    def _set(self, tensor: Tensor, ids: Int[Tensor, ...] | None, by: str | None = None) -> Known | None:
+        if ids is None:
+            self._known.pop(tensor, None)
+            return None
+        memory = _memory(tensor) if self._writes or self._same else 0
+        version = None if tensor.is_inference() else tensor._version
+        known = Known(ids, by, version, self._writes.get(memory, 0), self._same.get(memory, 0))
+        self._known[tensor] = known
+        return known
+
+    # --- attention ---
 
     @_unseen()
-    def attended(self, query: Tensor | None, output: object) -> None:
-        """Give the output of an attention the rows of its queries."""
-        rows = None if query is None else self.of(query)
-        if isinstance(output, Tensor):
-            if isinstance(rows, Tensor):
-                rows = rows[..., :1].expand(output.shape) if rows.shape[:-1] == output.shape[:-1] else None
-            self.set(output, rows)
+    def positions(
+        self, tensor: Tensor | None, is_turned: bool = False, unfold: Callable[[Tensor], Tensor] | None = None
+    ) -> Positions | None:
+        """Return the tokens of queries or keys (batch, ..., positions, width); None if they cannot be known.
+
+        ``is_turned`` says that these are (positions, batch, width); ``unfold`` gives them the right shape otherwise.
+        """
+        if tensor is None or self.is_lost or not _has_numbers(tensor) or _is_recorded():
+            return None
+        known = self._of(tensor)
+        ids = torch.zeros((), dtype=torch.int64, device=tensor.device).expand(tensor.shape)
+        if known is not None:
+            ids = known.ids
+        ids = ids.unsqueeze(0) if ids.ndim < 3 else ids if unfold is None else unfold(ids)
+        places = merged(ids, (*range(1, ids.ndim - 2), ids.ndim - 1)).reshape(ids.shape[0], ids.shape[-2])
+        return Positions(places.mT if is_turned else places, None if known is None else known.by)
 
     @_unseen()
-    def of_heads(self, tensor: Tensor | None) -> Known | None:
-        """Return the rows of queries or keys (batch, ..., positions, width), as (batch, positions)."""
-        rows = self.of(tensor)
-        if not isinstance(rows, Tensor) or rows.ndim < 3 or not rows.numel():
-            return None if isinstance(rows, Tensor) else rows
-        one = rows[..., :1].flatten(1, -3)[:, 0, :, 0] if rows.ndim > 3 else rows[..., 0]
-        whole = one.view(len(one), *(1,) * (rows.ndim - 3), one.shape[1], 1)
-        return one if _agree(rows, whole) else MIXED
+    def attended(self, query: Tensor | None, output: object, is_turned: bool = False) -> None:
+        """Give the output of an attention the tokens of its queries."""
+        if not isinstance(output, Tensor) or self.is_lost:
+            return
+        if query is None or not _has_numbers(query) or not _has_numbers(output) or _is_recorded():
+            self.is_lost = True
+            return
+        if query.shape[:-1] != output.shape[:-1]:
+            self._set(output, fresh(next(_numbers), output.shape, True, output.device), "attention")
+            return
+        self._sizes.add((query.shape[0], query.shape[-2]))
+        known = self._of(query)
+        ids = torch.full((1,) * query.ndim, NOBODY, dtype=torch.int64, device=query.device)
+        if known is not None:
+            ids = merged(known.ids, (query.ndim - 1,))
+        if bool((short(ids) == NOBODY).any()):
+            size = (1, *query.shape)[-3:] if query.ndim < 3 else (query.shape[0], query.shape[-2], 1)
+            places = by_place(size[1::-1] if is_turned else size[:2], query.device)
+            places = places.mT if is_turned else places
+            if query.ndim > 3:
+                places = places.view(size[0], *(1,) * (query.ndim - 3), size[1])
+            places = places.reshape(*places.shape[-(query.ndim - 1) :], 1) if query.ndim > 2 else places.mT
+            ids = torch.where(ids == NOBODY, places, ids)
+        self._set(output, ids.expand(output.shape), None if known is None else known.by)
 
-    @_unseen()
-    def agree(self, one: Known | None, other: Known | None) -> bool:
-        """Return whether two tensors have the same tokens in the same order, as far as is known."""
-        if one is None or other is None or one is other:
-            return True
-        if not isinstance(one, Tensor) or not isinstance(other, Tensor):
-            return False
-        return one.shape == other.shape and _agree(one, other)
+    def replace(self, tensor: Tensor, by: str) -> None:
+        """Note that nobody has seen how this was computed."""
+        if self.is_lost or not _has_numbers(tensor) or _is_transformed():
+            self.is_lost = True
+            return
+        with _unseen():
+            self._set(tensor, fresh(next(_numbers), tensor.shape, True, tensor.device), by)
+
+    # --- functions ---
 
     def follow(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any], outputs: Sequence[Tensor]
     ) -> None:
         """Pass the rows of the arguments on to the output."""
-        given = [part for part in _flat((arguments, tuple(named.values()))) if self.of(part) is not None]
-        if not given or _is_recorded():
-            for output in outputs:
-                self.set(output, None)
+        if self.is_lost or not outputs:
+            return
+        with torch._C.DisableTorchFunction():
+            every = list(flat((arguments, tuple(named.values()))))
+            written = [output for output in outputs if any(output is part for part in every)]
+            for output in written:
+                self._expect_write(output)
+            given = [part for part in every if self._of(part) is not None]
+            if self._writes or self._open:
+                self._clear(outputs, every)
+            name = name_of(function)
+            if not given and not (self._has_left and name in MAKES):
+                for output in outputs:
+                    self._known.pop(output, None)
+                return
+        if name in KEEPS:
+            return
+        if _is_recorded() or not all(map(_has_numbers, (*given, *outputs))):
+            # Whole numbers and truth values only choose tokens.
+            self.is_lost = any(output.is_floating_point() for output in outputs)
             return
         with _unseen():
-            found = self._rows_after(function, arguments, named, outputs, given)
-            if not isinstance(found, (tuple, list)):
-                found = [found] * len(outputs)
-            for output, rows in zip(outputs, found, strict=False):
-                self.set(output, rows)
+            found, by = self._after(function, arguments, named, outputs, given)
+            for output, ids in zip(outputs, found, strict=True):
+                if any(output is part for part in written):
+                    self._note_write(output, ids)
+                self._set(output, ids, by)
 
-    def _rows_after(
+    def left(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        """Note that a function returned something other than tensors, which may be the numbers of a tensor."""
+        tensor = arguments[0] if arguments else None
+        if not isinstance(tensor, Tensor) or tensor.is_nested or not tensor.is_floating_point():
+            return
+        name = name_of(function)
+        if name in ESCAPES or name in ("tolist", "item"):
+            with _unseen():
+                if name in ESCAPES and not isinstance(tensor, nn.Parameter):
+                    self._open[_memory(tensor)] = name
+                self._has_left = self._has_left or self._of(tensor) is not None
+
+    def _clear(self, outputs: Sequence[Tensor], arguments: Sequence[Tensor]) -> None:
+        """Forget what happened to memory that is in use for something else now."""
+        used = {_memory(part) for part in arguments if not part.is_nested}
+        for output in outputs:
+            if not output.is_nested and _memory(output) not in used:
+                memory = _memory(output)
+                for known in (self._writes, self._same):
+                    known.pop(memory, None)
+                self._open.pop(memory, None)
+
+    def _after(
         self,
         function: Callable[..., Any],
         arguments: tuple[Any, ...],
         named: dict[str, Any],
         outputs: Sequence[Tensor],
-        given: list[Tensor],
-    ) -> Any:
-        """Return the rows of the outputs: for each of them, or the same for all."""
-        first = self.of(arguments[0]) if arguments else None
-        if any(self.of(part) is MIXED for part in given):
-            return MIXED
-        if function in MIXES and isinstance(first, Tensor):
-            return [MIXED if output.shape == first.shape else None for output in outputs]
-        try:
-            if function in MOVES or function in SORTS or function in JOINS or function in WRITES:
-                return self._moved(function, arguments, named)
-            if function in EMBEDS:
-                return self._embedded(*(arguments[:2] if function is F.embedding else arguments[1::-1]))
-            if function in REDUCES and isinstance(first, Tensor) and outputs and outputs[0].shape != first.shape:
-                highest, lowest = (reduce(first, *arguments[1:], **named) for reduce in (torch.amax, torch.amin))
-                return highest if torch.equal(highest, lowest) else None
-            if function is torch.einsum:
-                return self._summed(arguments[0], list(_flat(arguments[1:])), outputs[0])
-            if function in CONVOLUTIONS:
-                return self._convolved(arguments[0], arguments[1], outputs[0])
-            factors = self._factors(function, arguments)
-            if factors is not None:
-                return self._product(*factors, outputs[0])
-        except (RuntimeError, TypeError, IndexError, ValueError, AttributeError):  # an option that only numbers have
+        given: Sequence[Tensor],
+    ) -> tuple[Sequence[Int[Tensor, ...] | None], str | None]:
+        """Return the rows of each output, and the function that last changed the order of tokens."""
+        name, rule = name_of(function), rule_of(function)
+        found: Any = None
+        if "out" in named:
+            named = {key: part for key, part in named.items() if key != "out"}
+        if rule is not None and given:
+            try:
+                found = rule(Called(function, arguments, named, outputs, self.of))
+            except (RuntimeError, TypeError, LookupError, ValueError, AttributeError, StopIteration):
+                found = None  # it was called in a way that the rule does not know
+        if isinstance(found, Tensor):
+            found = [found] * len(outputs)
+        by = next((known.by for known in map(self._of, given) if known is not None and known.by is not None), None)
+        every, changed = [], False
+        for place, output in enumerate(outputs):
+            ids = found[place] if found is not None and place < len(found) else None
+            is_number = output.is_floating_point() or output.is_complex()  # others choose tokens, if anything
+            if ids is None or ids.shape != output.shape:
+                is_text = any(has_text(known.ids) for known in map(self._of, given) if known is not None)
+                ids = fresh(next(_numbers), output.shape, is_text, output.device) if is_number else None
+                changed = changed or is_number
+            elif not is_number and name not in SAME and name not in MOVES and bool((short(ids) >= HASHED).any()):
+                ids = None
+            every.append(ids)
+        return every, name if changed or name in REORDERS else by
+
+    def _expect_write(self, output: Tensor) -> None:
+        """Take the last change of a tensor for that of the function that has just returned it."""
+        known = self._known.get(output)
+        if known is not None and known.version is not None:
+            self._known[output] = known._replace(version=output._version)
+
+    def _note_write(self, output: Tensor, ids: Int[Tensor, ...] | None) -> None:
+        """Note that a function wrote into a tensor, so that others in the same memory are known to have changed."""
+        known, memory = self._known.get(output), _memory(output)
+        if known is not None and ids is not None and known.ids.shape == ids.shape and torch.equal(known.ids, ids):
+            self._same[memory] = self._same.get(memory, 0) + SEVERAL
+        else:
+            self._writes[memory] = self._writes.get(memory, 0) + 1
+
+
+def agree(one: Positions | None, other: Positions | None) -> bool:
+    """Return whether queries and keys, or two queries, are known to be the same tokens in the same order.
+
+    There may be more keys than queries, if the others belong to nobody: learned keys, or the empty part of a cache.
+    """
+    if one is None or other is None:
+        return False
+    with _unseen():
+        first, second = one.ids, other.ids
+        if first.shape == second.shape:
+            return bool(((first == second) | (first == NOBODY) | (second == NOBODY)).all())
+        return extra_columns(one, other) is not None
+
+
+def are_distinct(rows: Positions | None) -> bool:
+    """Return whether each position is another token; channels and heads are not."""
+    if rows is None:
+        return False
+    with _unseen():
+        ordered = rows.ids.sort(1).values
+        return not bool(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != NOBODY)).any())
+
+
+class Order(NamedTuple):
+    """What is known about the tokens of an attention, seen from the tokens of the input."""
+
+    is_in_order: bool  # whether the tokens of the input may label its rows
+    change: str | None  # the function that last mixed or moved the tokens of the queries or keys
+    is_mixed: bool  # whether its queries were made of several tokens of a text each
+    extra: tuple[int, ...]  # its keys that belong to no token
+
+
+def order_of(rows: Positions | None, keys: Positions | None, is_whole: bool) -> Order:
+    if rows is None:
+        return Order(True, None, False, ())
+    with _unseen():
+        is_mixed = bool((rows.ids >= MIXED_TEXT).any())
+        extra = None if keys is None or keys.ids.shape == rows.ids.shape else extra_columns(rows, keys)
+        change = rows.by or (None if keys is None else keys.by)
+        return Order(are_distinct(rows) and is_in_order(rows.ids, is_whole), change, is_mixed, extra or ())
+
+
+def extra_columns(query: Positions, key: Positions) -> tuple[int, ...] | None:
+    """Return which keys belong to no token, if all others are the tokens of the queries in their order."""
+    with _unseen():
+        is_token = key.ids != NOBODY
+        first = is_token[:1]
+        if len(key.ids) != len(query.ids) or not len(key.ids) or not torch.equal(is_token, first.expand_as(is_token)):
             return None
-        return [self._agreed(output.shape, given) for output in outputs]
-
-    def _moved(self, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        if function in JOINS:
-            return function([self._or_nobody(part) for part in arguments[0]], *arguments[1:], **named)
-        first = self.of(arguments[0])
-        if function in WRITES:
-            return self._written(function, arguments, WRITES[function])
-        if not isinstance(first, Tensor):
+        if int(first.sum()) != query.ids.shape[1] or not torch.equal(key.ids[:, first[0]], query.ids):
             return None
-        if function in SORTS:  # the numbers of one token among themselves, or each its own way
-            place = 2 if "topk" in function.__name__ else 1
-            dim = named.get("dim", arguments[place] if len(arguments) > place else -1)
-            one = first.narrow(dim, 0, 1)
-            size = list(first.shape)
-            size[dim] = arguments[1] if place == 2 and len(arguments) > 1 else named.get("k", size[dim])
-            return [one.expand(size) if _agree(first, one) else MIXED, None]
-        return function(first, *arguments[1:], **named)
-
-    def _written(self, function: Callable[..., Any], arguments: tuple[Any, ...], place: int) -> Known | None:
-        """Return the rows of a tensor into which another one was written; those of a larger cache are not kept."""
-        target, source = arguments[0], arguments[place] if len(arguments) > place else None
-        first, name = self.of(target), getattr(function, "__name__", "")
-        if not isinstance(source, Tensor) or self.of(source) is None:
-            return first
-        if first is None and "add" not in name and source.numel() != target.numel():
-            return None
-        rows, written = self._or_nobody(target).clone(), self._or_nobody(source)
-        if "add" in name:  # a sum of numbers that belong to one token
-            name = name.replace("index_add", "index_copy").replace("scatter_add", "scatter").rstrip("_")
-            found: Tensor = getattr(rows, name)(*arguments[1:place], written)
-            return found
-        result = function(rows, *arguments[1:place], written)
-        return rows if result is None else result
-
-    def _embedded(self, indices: Tensor, table: Tensor) -> Known | None:
-        of_table, of_indices = self.of(table), self.of(indices)
-        if isinstance(of_table, Tensor):
-            return of_table[indices]
-        return (
-            of_indices.unsqueeze(-1).expand(*indices.shape, table.shape[-1]) if isinstance(of_indices, Tensor) else None
-        )
-
-    def _convolved(self, inputs: Tensor, weight: Tensor, output: Tensor) -> Known | None:
-        rows = self.of(inputs)
-        if not isinstance(rows, Tensor):
-            return None
-        if weight.shape[2:].numel() == 1 and rows.ndim == weight.ndim and _agree(rows, rows[:, :1]):
-            return rows[:, :1].expand(output.shape)
-        return MIXED if output.shape == inputs.shape else None
-
-    def _factors(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, Any] | None:
-        """Return the two factors of a matrix product, the second as (inner, outer); None if it is no product."""
-        if function is F.linear and len(arguments) > 1:
-            return arguments[0], None
-        if function in PRODUCTS and len(arguments) == 2:
-            return arguments[0], arguments[1]
-        return (arguments[1], arguments[2]) if function is torch.addmm and len(arguments) == 3 else None
-
-    def _product(self, left: Any, right: Any, output: Tensor) -> Known | None:
-        """Return the rows of a product, which sums over the inner dimension of its factors."""
-        of_left, of_right = self.of(left), self.of(right)
-        if isinstance(of_right, Tensor):
-            is_one = of_left is None and of_right.ndim > 1 and _agree(of_right, of_right[..., :1, :])
-            return of_right[..., :1, :].expand(output.shape) if is_one else MIXED
-        if not isinstance(of_left, Tensor):
-            return None
-        is_one = not of_left.stride(-1) or _agree(of_left, of_left[..., :1])
-        return of_left[..., :1].expand(output.shape) if is_one else MIXED
-
-    def _summed(self, equation: str, factors: list[Tensor], output: Tensor) -> Known | None:
-        """Return the rows after ``einsum``, which sums over the dimensions that its output does not have."""
-        terms, arrow, result = equation.replace(" ", "").partition("->")
-        if not arrow or "." in equation:
-            return None
-        found: Tensor | None = None
-        for term, factor in zip(terms.split(","), factors, strict=True):
-            rows = self.of(factor)
-            if not isinstance(rows, Tensor):
-                continue
-            for place in reversed(range(len(term))):
-                if term[place] not in result:
-                    if not _agree(rows, rows.narrow(place, 0, 1)):
-                        return MIXED
-                    rows = rows.select(place, 0)
-            kept = [letter for letter in term if letter in result]
-            rows = rows.permute([kept.index(letter) for letter in result if letter in kept])
-            rows = rows[tuple(slice(None) if letter in kept else None for letter in result)].expand(output.shape)
-            if found is not None and not _agree(found, rows):
-                return MIXED
-            found = rows
-        return found
-
-    def _agreed(self, shape: torch.Size, given: list[Tensor]) -> Known | None:
-        """Return what the rows of all arguments agree on, where they broadcast to this shape."""
-        found: Tensor | None = None
-        for part in given:
-            rows = self.of(part)
-            if isinstance(rows, Tensor) and rows.ndim > 1 and rows.shape[:-1] == shape[:-1] and not rows.stride(-1):
-                rows = rows[..., :1]  # the width may change
-            if not isinstance(rows, Tensor) or not _fits(rows.shape, shape):
-                continue
-            if found is None:
-                found = rows.expand(shape)
-            elif not _agree(found, rows):
-                return MIXED
-            elif bool((_short(found) == NOBODY).any()):
-                found = torch.where(found == NOBODY, rows, found)
-        return found
-
-    def _or_nobody(self, tensor: Tensor) -> Tensor:
-        rows = self.of(tensor)
-        if isinstance(rows, Tensor):
-            return rows
-        return torch.full((1,) * tensor.ndim, NOBODY, dtype=torch.int32, device=tensor.device).expand(tensor.shape)
+        extra: list[int] = (~first[0]).nonzero().flatten().tolist()
+        return tuple(extra)
 
 
-def _agree(one: Tensor, other: Tensor) -> bool:
-    """Return whether two tensors of rows name the same tokens; NOBODY agrees with every token."""
-    if one is other:
-        return True
-    one, other = (_short(part) for part in torch.broadcast_tensors(one, other))  # type: ignore[no-untyped-call]
-    return bool(((one == other) | (one == NOBODY) | (other == NOBODY)).all())
+def _has_numbers(tensor: Tensor) -> bool:
+    return not tensor.is_nested and not tensor.is_meta
 
 
-def _short(rows: Tensor) -> Tensor:
-    """Return rows without the repetition of ``expand``."""
-    for dimension, (size, stride) in enumerate(zip(rows.shape, rows.stride(), strict=True)):
-        if size > 1 and stride == 0:
-            rows = rows.narrow(dimension, 0, 1)
-    return rows
-
-
-def _fits(shape: torch.Size, whole: torch.Size) -> bool:
-    return len(shape) <= len(whole) and all(a in (1, b) for a, b in zip(reversed(shape), reversed(whole), strict=False))
-
-
-def _flat(values: Iterable[Any]) -> Iterable[Any]:
-    for value in values:
-        if isinstance(value, Tensor):
-            yield value
-        elif type(value) in (tuple, list):
-            yield from _flat(value)
+def _memory(tensor: Tensor) -> int:
+    """Return where the numbers of a tensor are; its views have the same."""
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except (RuntimeError, NotImplementedError):  # it has none of its own
+        return -1

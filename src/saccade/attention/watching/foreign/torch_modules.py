@@ -35,7 +35,9 @@ __all__ = [
     "call_of_kernel",
     "call_of_layer",
     "call_of_module",
+    "has_inner_hooks",
     "is_torchs_own",
+    "is_turned",
     "may_be_fast",
 ]
 
@@ -82,6 +84,17 @@ def may_be_fast(module: nn.Module) -> bool:
     """Whether torch may take the fast path of this module: only without training and without gradients."""
     has_gradients = torch.is_grad_enabled() and any(part.requires_grad for part in module.parameters())
     return not module.training and not has_gradients
+
+
+def is_turned(module: nn.Module) -> bool:
+    """Whether this module takes (positions, batch, width)."""
+    inner = next((part for part in module.modules() if isinstance(part, nn.MultiheadAttention)), None)
+    return inner is not None and not inner.batch_first
+
+
+def has_inner_hooks(module: nn.Module) -> bool:
+    """Whether something inside this module has hooks, which may change what it computes where nobody looks."""
+    return any(part._forward_hooks or part._forward_pre_hooks for part in module.modules() if part is not module)
 
 
 class _Projection(NamedTuple):
