@@ -13,6 +13,7 @@ unchanged. The tree:
     ├── TooLargeError       a result would need more memory than the limit allows
     ├── StaleTraceError     a watched tensor, or the model behind an answer, has changed since
     ├── FileError           a file cannot be parsed; the message names the field or line
+    │   └── UnsupportedError    a model of another library is not one that Saccade's networks can express
     ├── DamagedError        a saved file is missing, cut short or changed
     ├── DivergedError       a loss or gradient is not finite; no weights were updated
     ├── ExportError         another library gives different answers with the same weights
@@ -43,6 +44,7 @@ __all__ = [
     "StorageError",
     "TooLargeError",
     "UnknownNameError",
+    "UnsupportedError",
     "WorkerError",
     "counted",
     "describe_invalid",
@@ -101,6 +103,10 @@ class StaleTraceError(SaccadeError, RuntimeError):
 
 class FileError(SaccadeError, ValueError):
     """A file cannot be parsed."""
+
+
+class UnsupportedError(FileError):
+    """A model of another library has a part that Saccade's networks cannot express."""
 
 
 class DamagedError(SaccadeError, ValueError):

@@ -21,6 +21,7 @@ from saccade.cli.options import (
     Workers,
     examples_of,
     given_only,
+    note_engine,
     refuse_unknown,
     resolve_device,
     several_or_one,
@@ -82,6 +83,7 @@ def evaluate(
     options = given_only(beam=beam, lowercase=lowercase or None, alignments=alignments)
     refuse_unknown(options, opened, ("beam", "lowercase", "alignments"), scoring=True)
     examples = examples_of(model, source, target, data, columns, encoding)
+    note_engine(opened)
     parts = None
     if output is not None:
         given = [file for file in (source, target, *(data or ()), alignments) if file is not None]

@@ -13,6 +13,7 @@ from saccade.cli.options import (
     Model,
     console,
     given_only,
+    note_engine,
     note_surprises,
     progress,
     read_inputs,
@@ -142,6 +143,7 @@ def look(
     links = [_link(given) for given in without_link or []]
     replaced = None if replace is None else _replacement(replace)
     opened = saccade.open(model, resolve_device(device))
+    note_engine(opened)
     options = given_only(max_tokens=max_tokens)
     refuse_unknown(options, opened, ["max_tokens"])
     if file is not None:

@@ -41,6 +41,7 @@ __all__ = [
     "data_table",
     "examples_of",
     "given_only",
+    "note_engine",
     "note_surprises",
     "progress",
     "read_inputs",
@@ -54,7 +55,9 @@ Device = Annotated[str, typer.Option(help="Device to run on: auto, cpu, cuda or 
 Precision = Annotated[str, typer.Option(help="Precision of matrix products: fp32, bf16 or int8 (by CTranslate2).")]
 Engine = Annotated[
     str,
-    typer.Option(help="Engine for generating texts: torch, ctranslate2 (faster), or auto (torch, except for int8)."),
+    typer.Option(
+        help="What runs the model: torch, ctranslate2 (translates faster), transformers, or auto (see the guide)."
+    ),
 ]
 Workers = Annotated[int, typer.Option(help="Number of CPU processes that share the work.", min=1, max=256)]
 Source = Annotated[Path | None, typer.Option(help="File of source texts, one per line.", show_default=False)]
@@ -173,7 +176,7 @@ def examples_of(
     from saccade.tasks.base.model_folder import bundle_recipe
     from saccade.tasks.registry import task_of_model
 
-    recipe = bundle_recipe(Path(model))
+    recipe = bundle_recipe(Path(model), any_engine=True)
     reader = task_of_model(recipe["task"]).data
     as_trained = reader.as_trained(recipe)
     sources, targets = ([] if file is None else [file] for file in (source, target))
@@ -263,6 +266,13 @@ def add_own(options: dict[str, Any], given: Sequence[str], opened: Predictor) ->
     except OptionError as error:
         raise OptionError(f"--set: {error}") from None
     return found
+
+
+def note_engine(opened: Predictor) -> None:
+    """Say on stderr which library computes the answers, unless it is torch."""
+    if opened.engine_name != "torch":
+        said = f"Note: computed by {opened.engine_name}{': ' if opened.bundle.reason else '.'}{opened.bundle.reason}"
+        console(stderr=True).print(said, markup=False)
 
 
 def note_surprises(opened: Predictor, inputs: Sequence[Any], answers: Sequence[Answer]) -> None:

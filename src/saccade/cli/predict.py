@@ -23,6 +23,7 @@ from saccade.cli.options import (
     add_own,
     console,
     given_only,
+    note_engine,
     note_surprises,
     progress,
     read_inputs,
@@ -137,6 +138,7 @@ def predict(
     _check_output(output, is_file=from_file and given != "-", is_shared=processes.count > 1)
     if workers > 1 and from_file:  # for a single input, starting workers would take longer than the answer
         opened = saccade.open(model, device, precision, workers, engine)
+    note_engine(opened)
     lines_of = partial(_lines, as_json=as_json, alignments=alignments)
     answers: Sequence[Answer] = ()
     if output is not None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from saccade.errors import FileError
+from saccade.errors import FileError, UnsupportedError
 from saccade.models.layers import Activation
 
 __all__ = ["ACTIVATIONS", "Fields", "read_fields", "read_table", "theirs"]
@@ -29,7 +29,7 @@ ACTIVATIONS: Mapping[str, Activation] = {
 
 #: Fields that any model may have and that change no logits: how it was made, named, initialised, stored, trained or
 #: decoded by default.
-_WITHOUT_EFFECT = frozenset(
+WITHOUT_EFFECT = frozenset(
     """
     _attn_implementation _attn_implementation_autoset _name_or_path _num_labels architectures attn_implementation
     bad_words_ids bos_token_id classif_dropout classifier_dropout classifier_dropout_prob decoder_layerdrop
@@ -92,7 +92,9 @@ class Fields:
     def activation(self, name: str, default: str | None = None) -> Activation:
         value: str = self.take(name, str, default)
         if value not in ACTIVATIONS:
-            raise FileError(f"{self.where}: {name} is {str(value)[:60]!r}; Saccade has {', '.join(ACTIVATIONS)}.")
+            raise UnsupportedError(
+                f"{self.where}: {name} is {str(value)[:60]!r}; Saccade has {', '.join(ACTIVATIONS)}."
+            )
         return ACTIVATIONS[value]
 
     def expect(self, name: str, *allowed: Any) -> None:
@@ -101,12 +103,14 @@ class Fields:
         value = self.values.get(name, allowed[0])
         if value is not None and value not in allowed:
             said = " or ".join(json.dumps(one)[:60] for one in allowed)
-            raise FileError(f"{self.where}: {name} is {json.dumps(value)[:60]}; Saccade can only express {said}.")
+            raise UnsupportedError(
+                f"{self.where}: {name} is {json.dumps(value)[:60]}; Saccade can only express {said}."
+            )
 
     def refuse_unknown(self, family: str) -> None:
         for name in self.values:
-            if name not in self._taken and name not in _WITHOUT_EFFECT:
-                raise FileError(
+            if name not in self._taken and name not in WITHOUT_EFFECT:
+                raise UnsupportedError(
                     f"{self.where} has the field {name[:60]!r}, which Saccade does not know for {family}; opening the "
                     "model without it could give wrong answers."
                 )

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from saccade.errors import FileError, SaccadeError, describe_invalid
+from saccade.errors import FileError, SaccadeError, UnsupportedError, describe_invalid
 from saccade.models import (
     DecoderOnly,
     EncoderDecoder,
@@ -140,12 +140,14 @@ def weights_checksum(path: Path) -> str:
 def _family(fields: Fields) -> tuple[Family, Use]:
     kind, classes = fields.values.get("model_type"), fields.values.get("architectures")
     if not isinstance(kind, str) or kind not in FAMILIES:
-        raise FileError(f"{fields.where}: model_type is {str(kind)[:60]!r}; Saccade opens {', '.join(FAMILIES)}.")
+        raise UnsupportedError(
+            f"{fields.where}: model_type is {str(kind)[:60]!r}; Saccade opens {', '.join(FAMILIES)}."
+        )
     family = FAMILIES[kind]
     name = classes[0] if isinstance(classes, list) and len(classes) == 1 else classes
     if not isinstance(name, str) or name not in family.architectures:
         known = ", ".join(family.architectures)
-        raise FileError(
+        raise UnsupportedError(
             f"{fields.where}: architectures is {str(name)[:60]!r}; for {family.name} Saccade opens {known}."
         )
     return family, family.architectures[name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from saccade.errors import FileError
+from saccade.errors import FileError, UnsupportedError
 from saccade.models import TransformerConfig
 from saccade.pretrained.family import Family, Row, Use
 from saccade.pretrained.fields import Fields, theirs
@@ -56,7 +56,9 @@ def _check_table(fields: Fields, name: str, table: dict[str, Any], more: set[str
         said = ", ".join(f"{key} = {value}" for key, value in table.items())
         kinds = "; ".join(", ".join((f"rope_type = {kind}", *names)) for kind, names in _KINDS.items())
         allowed = f", each also with {', '.join(sorted(more, reverse=True))}" if more else ""
-        raise FileError(f"{fields.where}: {name} has {said[:200]}; Saccade takes these tables: {kinds}{allowed}.")
+        raise UnsupportedError(
+            f"{fields.where}: {name} has {said[:200]}; Saccade takes these tables: {kinds}{allowed}."
+        )
 
 
 def rotary_table(config: TransformerConfig) -> dict[str, Any]:
@@ -76,7 +78,7 @@ def _configure(fields: Fields, use: Use, names: Collection[str]) -> TransformerC
     bias = fields.flag("attention_bias", False)
     fields.expect("mlp_bias", False)
     if bias:  # ours has a bias in the output projection only together with all others
-        raise FileError(f"{fields.where}: attention_bias is true; Saccade can only express false.")
+        raise UnsupportedError(f"{fields.where}: attention_bias is true; Saccade can only express false.")
     is_qwen = fields.values["model_type"] == "qwen2"
     window: int | None = fields.whole("sliding_window", 0) or None
     if is_qwen:
@@ -85,7 +87,9 @@ def _configure(fields: Fields, use: Use, names: Collection[str]) -> TransformerC
         if not fields.flag("use_sliding_window", False):
             window = None
         if window is not None or not kinds or any(one != "full_attention" for one in kinds):
-            raise FileError(f"{fields.where}: Saccade cannot open a model in which only some layers have a window.")
+            raise UnsupportedError(
+                f"{fields.where}: Saccade cannot open a model in which only some layers have a window."
+            )
     rotary, _ = rotary_fields(fields)
     fields.whole("max_position_embeddings", 0)  # rotary positions have no limit
     return TransformerConfig(

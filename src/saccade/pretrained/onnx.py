@@ -62,7 +62,7 @@ def graphs(network: nn.Module, *, has_types: bool = False) -> dict[str, Graph]:
         return {"encoder": _source(network), "decoder": _decoder(_StepCrossDecoder(network), network)}
     if isinstance(network, VisionTransformer | PatchAutoencoder):
         config = network.config
-        output = "logits" if isinstance(network, VisionTransformer) else "images"
+        output = "logits" if isinstance(network, VisionTransformer) else "rebuilt"  # each name stands for one tensor
         return {"model": Graph(network, (_images(config),), ({0: "batch"},), ("images",), (output,))}
     if isinstance(network, Tagger):
         return {"model": _tagger(network)}

@@ -7,17 +7,19 @@ Code that uses a bundle need not know where it came from.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from saccade.models import VisionConfig
 from saccade.pretrained import Pretrained, read_pretrained
+from saccade.pretrained.by_transformers import read_by_transformers
 from saccade.pretrained.family import Use
 from saccade.tasks.base.task import Bundle
 from saccade.tasks.registry import task_of_model
 from saccade.text import ForeignTokenizer, read_foreign
 
-__all__ = ["adopt"]
+__all__ = ["adopt", "adopt_foreign"]
 
 #: The task for each use of a pretrained model.
 TASK_OF: Mapping[Use, str] = {
@@ -33,13 +35,23 @@ TASK_OF: Mapping[Use, str] = {
 
 def adopt(path: Path) -> Bundle:
     """Open a folder that another library wrote."""
-    model = read_pretrained(path)
+    return _bundle(path, read_pretrained(path), "transformer")
+
+
+def adopt_foreign(path: Path, reason: str) -> Bundle:
+    """Open a folder that another library wrote, with a network that ``transformers`` runs. ``reason`` is a sentence
+    that says why."""
+    found = _bundle(path, read_by_transformers(path, reason), "transformers")
+    return replace(found, engine="transformers", reason=reason)
+
+
+def _bundle(path: Path, model: Pretrained, kind: str) -> Bundle:
     entry = task_of_model(TASK_OF[model.use])
     tokenizer = _tokenizer(path, model) if model.preparation is None and model.entries is None else None
     state = entry.task.state_class.adopt(model, tokenizer)  # type: ignore[arg-type]
     return Bundle(
         entry.task(state),
-        "transformer",
+        kind,
         model.config,
         model.network,
         entry.predictor.options(),

@@ -22,20 +22,22 @@ from saccade.text import Tokenizer
 
 __all__ = ["Engine", "TranslationEngine", "chosen_engine", "marks_of", "specified"]
 
-Engine = Literal["torch", "ctranslate2"]
+Engine = Literal["torch", "ctranslate2", "transformers"]
 _PRECISIONS = {"fp32": "float32", "bf16": "bfloat16", "int8": "int8"}
 #: The number of tokens that CTranslate2 decodes at once.
 _BATCH_TOKENS = 4096
 
 
-def chosen_engine(engine: str, precision: str) -> Engine:
-    """The engine that a user chose; auto is torch, except for int8, which only CTranslate2 computes."""
+def chosen_engine(engine: str, precision: str) -> Engine | None:
+    """The engine that a user chose; None if the model decides. Only CTranslate2 computes in int8."""
     if engine == "auto":
-        return "ctranslate2" if precision == "int8" else "torch"
+        return "ctranslate2" if precision == "int8" else None
     for one in get_args(Engine):
         if one == engine:
             if one == "torch" and precision == "int8":
                 raise OptionError("int8 needs --engine ctranslate2; torch computes in fp32 and bf16.")
+            if one == "transformers" and precision != "fp32":
+                raise OptionError(f"--engine transformers computes in fp32, not in {precision}.")
             return one  # type: ignore[no-any-return]
     raise UnknownNameError("engine", engine, ("auto", *get_args(Engine)))
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from saccade.attention import LinearPositions
-from saccade.errors import DamagedError, FileError, OptionError, SaccadeError
+from saccade.errors import DamagedError, FileError, OptionError, SaccadeError, UnsupportedError
 from saccade.models import TransformerConfig, VisionConfig, low_rank
 from saccade.models.weights import unshared
 from saccade.pretrained import is_pretrained, weights_checksum
@@ -33,7 +33,7 @@ from saccade.storage import (
     verify_folder,
     write_folder,
 )
-from saccade.tasks.base.adopting import adopt
+from saccade.tasks.base.adopting import adopt, adopt_foreign
 from saccade.tasks.base.engines import chosen_engine
 from saccade.tasks.base.networks import read_network
 from saccade.tasks.base.predictor import Predictor
@@ -164,12 +164,17 @@ def open_model(
 
     ``precision`` is the precision of matrix products: fp32, bf16 or int8. ``workers`` is the number of processes that
     share the inputs of ``predict`` on the CPU; ``close()`` ends them. ``engine`` is what generates texts: torch, or
-    ctranslate2, which is several times as fast and has workers of its own; auto is ctranslate2 for int8 only.
+    ctranslate2, which is several times as fast and has workers of its own; auto is ctranslate2 for int8 only. If
+    Saccade's networks cannot express a model of another library, auto runs it by transformers.
     """
-    engine = chosen_engine(engine, precision)
-    bundle = read_bundle(Path(path))
+    by = chosen_engine(engine, precision)
+    bundle = _read_for(Path(path), by if precision == "fp32" else by or "torch")
     predictor = task_of_model(bundle.task.name).predictor
-    if engine == "ctranslate2":
+    if bundle.engine == "transformers":
+        if workers > 1:
+            raise OptionError(f"A model that transformers runs uses one process; leave out workers = {workers}.")
+        return predictor(bundle, device)
+    if by == "ctranslate2":
         return predictor(bundle, device, engine=predictor.open_engine(bundle, device, precision, workers))
     if workers == 1:
         return predictor(bundle, device, precision)
@@ -180,11 +185,25 @@ def open_model(
     return predictor(bundle, device, precision, Workers(Path(path), workers, precision, read_bundle))
 
 
-def bundle_recipe(path: Path) -> dict[str, Any]:
+def _read_for(path: Path, engine: str | None) -> Bundle:
+    """Read a model for an engine. If nobody chose one, transformers runs what Saccade's networks cannot express."""
+    if engine == "transformers":
+        if not _is_foreign(path):
+            raise OptionError(f"--engine transformers runs folders of other libraries; {path} is a model of Saccade.")
+        return adopt_foreign(path, "You chose this engine.")
+    try:
+        return read_bundle(path)
+    except UnsupportedError as error:
+        if engine is not None:
+            raise
+        return adopt_foreign(path, str(error))
+
+
+def bundle_recipe(path: Path, *, any_engine: bool = False) -> dict[str, Any]:
     """Return the tables of the recipe that a model was trained with. If another library trained the model, they name
-    the task and describe the network, and what its positions allow."""
+    the task and describe the network, and what its positions allow. With ``any_engine``, transformers may run it."""
     if _is_foreign(path):
-        bundle = read_bundle(path)
+        bundle = _read_for(path, None if any_engine else "torch")
         config = cast(TransformerConfig, bundle.config)
         model = {"kind": bundle.kind, **config.model_dump(mode="json", exclude_none=True)}
         is_text = not isinstance(config, VisionConfig)

@@ -82,7 +82,7 @@ class Predictor(ABC):
     @property
     def engine_name(self) -> str:
         """The library that computes the answers."""
-        return "torch" if self._engine is None else "CTranslate2"
+        return self.bundle.engine if self._engine is None else "CTranslate2"
 
     @property
     def plural(self) -> str:
@@ -119,6 +119,9 @@ class Predictor(ABC):
         for name, words in self.task.state.vocabularies().items():
             size = words.vocabulary_size if isinstance(words, Tokenizer) else len(words)
             described[name] = f"{size:,} entries" + (f", {words.kind}" if isinstance(words, Tokenizer) else "")
+        described["engine"] = self.engine_name
+        if bundle.reason:
+            described["engine"] += f". {bundle.reason}"
         if bundle.unused:
             described["not used"] = ", ".join(bundle.unused)
         return described

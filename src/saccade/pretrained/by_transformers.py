@@ -1,0 +1,239 @@
+"""Models that Saccade's own networks cannot express, run by their home library, ``transformers``, and watched.
+
+Each is wrapped in a module that is called like the network of Saccade that does the same, so that tasks, the lens and
+the page need not know the difference. No code of a folder is run, and no pickle is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from saccade.errors import FileError, UnsupportedError, counted
+from saccade.extras import needs_extra
+from saccade.models import Config
+from saccade.models.targets import Positions, Targets, answer
+from saccade.pretrained.family import Family, Pretrained, Use
+from saccade.pretrained.fields import WITHOUT_EFFECT, read_fields
+from saccade.pretrained.tensors import find_tensors
+
+__all__ = ["ForeignConfig", "read_by_transformers"]
+
+#: The ends of the names of classes that can be run, and what the classes are for.
+_USES: Mapping[str, Use] = {
+    "ForMaskedLM": "fill",
+    "ForCausalLM": "continue",
+    "LMHeadModel": "continue",
+    "ForSequenceClassification": "label texts",
+}
+#: Fields of rotary positions in older files, which the library reads although its tables no longer name them.
+_ROTARY = ("rope_theta", "rope_scaling", "rotary_pct", "rotary_emb_base", "partial_rotary_factor")
+#: The number of positions of a model that names no limit.
+_UNLIMITED = 1 << 20
+
+
+class ForeignConfig(Config):
+    """What Saccade needs to know of a network that it cannot express."""
+
+    model_type: str
+    max_length: int
+    position: str  # "learned" if there is a limit to the length of a text
+    token_types: int = 0
+
+
+class _Logits:
+    """The output layer of a network whose vectors already are its logits."""
+
+    def __call__(self, x: Float[Tensor, "*B V"]) -> Float[Tensor, "*B V"]:
+        return x
+
+    def loss(
+        self, x: Float[Tensor, "N V"], targets: Int[Tensor, " N"], label_smoothing: float = 0.0
+    ) -> Float[Tensor, ""]:
+        return F.cross_entropy(x.float(), targets, reduction="sum", label_smoothing=label_smoothing)
+
+
+class _Foreign(nn.Module):
+    """A network of ``transformers``."""
+
+    def __init__(self, network: nn.Module, config: ForeignConfig) -> None:
+        super().__init__()
+        self.network = network
+        self.config = config
+
+    def logits(self, tokens: Int[Tensor, "B N"], **given: Any) -> Tensor:
+        found: Tensor = self.network(input_ids=tokens, **given).logits
+        return found
+
+
+class ForeignDecoder(_Foreign):
+    """A network that continues a text. Each step reads the whole text again: every architecture can do that."""
+
+    def forward(
+        self, tokens: Int[Tensor, "B N"], *, targets: Targets | None = None, at: Positions | None = None
+    ) -> Tensor:
+        return answer(_Logits(), self.logits(tokens, use_cache=False), targets, at)
+
+    def start(self, prompt: Int[Tensor, "B N"], max_length: int | None = None) -> Int[Tensor, "B N"]:
+        """The state is the text so far."""
+        return prompt
+
+    def step(self, tokens: Int[Tensor, " B"], state: Int[Tensor, "B N"]) -> tuple[Float[Tensor, "B V"], Tensor]:
+        text = torch.cat([state, tokens.unsqueeze(1)], dim=1)
+        return self.logits(text, use_cache=False)[:, -1], text
+
+    def reorder(self, state: Int[Tensor, "B N"], index: Int[Tensor, "*N"]) -> Tensor:
+        return state.index_select(0, index.flatten())
+
+
+class ForeignEncoder(_Foreign):
+    """A network that fills in hidden words."""
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "B N"],
+        lengths: Int[Tensor, " B"] | None = None,
+        *,
+        targets: Targets | None = None,
+        at: Positions | None = None,
+    ) -> Tensor:
+        given = {}
+        if lengths is not None:
+            given["attention_mask"] = (torch.arange(tokens.shape[1]) < lengths.cpu()[:, None]).long().to(tokens.device)
+        return answer(_Logits(), self.logits(tokens, **given), targets, at)
+
+
+class ForeignClassifier(_Foreign):
+    """A network that labels texts. It reads one text at a time, because not every architecture ignores padding."""
+
+    def forward(
+        self, tokens: Int[Tensor, "B N"], lengths: Int[Tensor, " B"], types: Int[Tensor, "B N"] | None = None
+    ) -> Float[Tensor, "B L"]:
+        found = []
+        for row, length in enumerate(lengths.tolist()):
+            typed = types is not None and self.config.token_types > 1
+            given = {"token_type_ids": types[row : row + 1, :length]} if typed and types is not None else {}
+            found.append(self.logits(tokens[row : row + 1, :length], **given))
+        return torch.cat(found)
+
+
+_WRAPPERS: Mapping[Use, type[_Foreign]] = {
+    "fill": ForeignEncoder,
+    "continue": ForeignDecoder,
+    "label texts": ForeignClassifier,
+}
+
+
+def read_by_transformers(path: Path, reason: str) -> Pretrained:
+    """Open a folder with ``transformers``, in float32. ``reason`` is the sentence that says why Saccade does not."""
+    use, name = _use(path, reason)
+    try:
+        with needs_extra("huggingface", "A model that Saccade's own networks cannot express"):
+            import transformers
+    except ImportError as error:
+        raise UnsupportedError(f"{reason} {error}") from None
+    fields, files = read_fields(path / "config.json").values, find_tensors(path)
+    layers = fields.get("num_hidden_layers")
+    if isinstance(layers, int) and layers > len(files):
+        raise FileError(
+            f"{path / 'config.json'} asks for {layers:,} layers, but the files have {len(files):,} tensors."
+        )
+    kind = getattr(transformers, name, None)
+    _check_known(kind, name, fields, reason)
+    network, unused = _opened(path, kind, name, reason)
+    config = cast(Any, network).config.get_text_config()
+    limit = _longest(network, config)
+    known = ForeignConfig(
+        model_type=str(fields["model_type"])[:60],
+        max_length=limit or _UNLIMITED,
+        position="unlimited" if limit is None else "learned",
+        token_types=getattr(config, "type_vocab_size", 0) or 0,
+    )
+    family = Family(known.model_type, known.model_type, {name: use}, cast(Any, None), (), cast(Any, None))
+    return Pretrained(
+        family, use, cast(Any, known), _WRAPPERS[use](network, known).eval(), fields, config.vocab_size, unused, False
+    )
+
+
+def _use(path: Path, reason: str) -> tuple[Use, str]:
+    """What the class that a folder names is for."""
+    classes = read_fields(path / "config.json").values.get("architectures")
+    name = classes[0] if isinstance(classes, list) and len(classes) == 1 else classes
+    for end, use in _USES.items():
+        if isinstance(name, str) and name.endswith(end) and name.isidentifier():
+            return use, name
+    raise UnsupportedError(
+        f"{reason} Nor can it be run by transformers from here, which is done for classes that end in "
+        f"{', '.join(_USES)}, not for {str(name)[:60]!r}."
+    )
+
+
+def _check_known(kind: Any, name: str, fields: Mapping[str, Any], reason: str) -> None:
+    """Refuse what the library would pass over: a class of another architecture, or a field that it does not know."""
+    if kind is None or getattr(kind, "config_class", None) is None:
+        raise UnsupportedError(f"{reason} This version of transformers has no class {name[:60]} either.")
+    if kind.config_class.model_type != fields.get("model_type"):
+        raise UnsupportedError(f"{reason} Nor does {name[:60]} of transformers belong to this model_type.")
+    known = {*kind.config_class().to_dict(), *kind.config_class.attribute_map, *WITHOUT_EFFECT, *_ROTARY}
+    for field, value in fields.items():
+        if field not in known and value is not None and (field, value) != ("position_embedding_type", "absolute"):
+            raise UnsupportedError(f"{reason} Nor does transformers know the field {field[:60]!r}.")
+
+
+def _opened(path: Path, kind: Any, name: str, reason: str) -> tuple[nn.Module, tuple[str, ...]]:
+    """Return the network, and the names of tensors that it does not have."""
+    error: Exception | None = None
+    for attention in ({"attn_implementation": "sdpa"}, {}):  # what the lens sees; not every architecture has it
+        try:
+            with _quietly():
+                network, about = kind.from_pretrained(
+                    path,
+                    local_files_only=True,
+                    trust_remote_code=False,
+                    use_safetensors=True,
+                    dtype=torch.float32,
+                    output_loading_info=True,
+                    **attention,
+                )
+        except Exception as found:  # the library raises every kind
+            error = error or found
+            continue
+        missing = sorted(about.get("missing_keys", ()))
+        if missing:
+            said = counted(len(missing), "tensor")
+            raise FileError(f"{path} lacks {said} that transformers needs for {name}, such as {missing[0]}.")
+        return network.eval(), tuple(sorted(about.get("unexpected_keys", ())))
+    first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    raise UnsupportedError(f"{reason} Nor can transformers open it: {first[:300].rstrip('.')}.")
+
+
+def _longest(network: nn.Module, config: Any) -> int | None:
+    """The number of tokens that a network has positions for; some leave out the first rows of their table."""
+    for name, module in network.named_modules():
+        if isinstance(module, nn.Embedding) and name.endswith("position_embeddings") and module.padding_idx is not None:
+            return module.num_embeddings - module.padding_idx - 1
+    limit = getattr(config, "max_position_embeddings", None)
+    return limit if isinstance(limit, int) and limit > 0 else None
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Silence progress bars and remarks of the library; errors are still raised."""
+    from transformers.utils import logging
+
+    before, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+        if had_bars:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
