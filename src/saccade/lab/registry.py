@@ -11,14 +11,22 @@ __all__ = ["EXPERIMENTS", "experiment_named"]
 
 #: Names, each that of a module in this package with "-" for "_".
 EXPERIMENTS = (
+    "related-words",
+    "fixed-context",
+    "weights-and-effects",
     "vanishing-gradients",
+    "three-ways",
+    "cost",
+    "linear-positions",
+    "positions-beyond-training",
     "scaled-scores",
     "no-positions-no-order",
     "several-heads",
     "leaking-mask",
-    "sparse-weights",
-    "cost",
     "residuals-and-norms",
+    "hard-and-soft",
+    "sparse-weights",
+    "masked-pretraining",
 )
 
 

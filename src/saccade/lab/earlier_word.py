@@ -1,0 +1,35 @@
+"""A task that positions alone solve: write the word that stood two places before."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from saccade.lab.learning import Examples
+from saccade.models import EncoderOnly, TransformerConfig
+
+__all__ = ["DISTANCE", "WORDS", "accuracy_from", "draw_texts", "reader"]
+
+WORDS, DISTANCE = 16, 2
+
+
+def draw_texts(count: int, length: int) -> Examples:
+    """Random words, and for each place the word two places before; the first two words repeat the first."""
+    words = torch.randint(WORDS, (count, length))
+    return Examples(words, words[:, (torch.arange(length) - DISTANCE).clamp(min=0)])
+
+
+def reader(position: str, max_length: int) -> EncoderOnly:
+    config = TransformerConfig(
+        width=32, num_heads=4, encoder_layers=2, feedforward_width=64, position=position, max_length=max_length,
+        scaled_embedding=True, tied_output=False,
+    )  # fmt: skip
+    return EncoderOnly(config, WORDS)
+
+
+@torch.inference_mode()
+def accuracy_from(model: nn.Module, examples: Examples, first: int) -> float:
+    """The percentage of correct words at the places from ``first`` on."""
+    model.eval()
+    right: Tensor = model(examples.inputs)[:, first:].argmax(-1) == examples.answers[:, first:]
+    return 100 * float(right.float().mean())

@@ -1,0 +1,110 @@
+"""Hard attention looks at one place that it draws; soft attention is a mean, which has a gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from saccade.lab.experiment import Experiment, Trial
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from saccade.lab.results import Interval
+
+__all__ = ["EXPERIMENT"]
+
+KEYS, VALUES, WIDTH, BATCH = 8, 8, 32, 64
+BATCHES = 40  # whose gradients are compared
+
+
+class LookUp(nn.Module):
+    """Items with a key and a value; a question names a key. Attention reads one value, or the mean of all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.key, self.question = nn.Embedding(KEYS, WIDTH), nn.Embedding(KEYS, WIDTH)
+        self.value, self.output = nn.Embedding(VALUES, WIDTH), nn.Linear(WIDTH, VALUES)
+
+    def forward(self, keys: Tensor, values: Tensor, asked: Tensor, *, hard: bool) -> tuple[Tensor, Tensor]:
+        """Logits (B, VALUES), and the log-probability of the item that was drawn, which is 0 for soft attention."""
+        scores = torch.einsum("bd,bkd->bk", self.question(asked), self.key(keys)) / WIDTH**0.5
+        weights = scores.softmax(-1)
+        if not hard:
+            return self.output((weights[..., None] * self.value(values)).sum(1)), weights.new_zeros(len(keys))
+        drawn = torch.multinomial(weights, 1) if self.training else weights.argmax(-1, keepdim=True)
+        found = self.value(values.gather(1, drawn)[:, 0])
+        return self.output(found), weights.gather(1, drawn)[:, 0].log()
+
+
+def draw_items(count: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    keys = torch.rand(count, KEYS).argsort(dim=1)
+    values, asked = torch.randint(VALUES, (count, KEYS)), torch.randint(KEYS, (count,))
+    return keys, values, asked, values.gather(1, keys.argsort(dim=1)).gather(1, asked[:, None])[:, 0]
+
+
+def loss_of(model: LookUp, *, hard: bool) -> Tensor:
+    """The loss of a batch; a draw is rewarded by how much better than the batch's mean its answer was."""
+    *items, answers = draw_items(BATCH)
+    logits, drawn = model(*items, hard=hard)
+    losses = F.cross_entropy(logits, answers, reduction="none")
+    advantage = losses.detach() - losses.detach().mean()
+    return losses.mean() + (advantage * drawn).mean()
+
+
+def gradient_noise(model: LookUp, *, hard: bool) -> float:
+    """The variance of the gradient of queries and keys over batches, relative to the square of its mean."""
+    gradients = []
+    for _ in range(BATCHES):
+        model.zero_grad()
+        loss_of(model, hard=hard).backward()  # type: ignore[no-untyped-call]
+        parts = [one.weight.grad for one in (model.key, model.question)]
+        gradients.append(torch.cat([part.flatten() for part in parts if part is not None]))
+    together = torch.stack(gradients)
+    return float(together.var(0).sum() / together.mean(0).square().sum())
+
+
+def measure(trial: Trial) -> Mapping[str, float]:
+    found = {}
+    for name, hard in (("soft", False), ("hard", True)):
+        torch.manual_seed(trial.seed)
+        model = LookUp()
+        found[f"{name}, noise"] = gradient_noise(model, hard=hard)
+        optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+        for _ in range(trial.choose(3000, 600)):
+            optimizer.zero_grad()
+            loss_of(model, hard=hard).backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+        *items, answers = draw_items(2000)
+        right = model.eval()(*items, hard=hard)[0].argmax(-1) == answers
+        found[f"{name}, accuracy"] = 100 * float(right.float().mean())
+    return found | {"gradient noise, hard over soft": found["hard, noise"] / found["soft, noise"]}
+
+
+def draw(axes: Axes, found: Mapping[str, Interval]) -> None:
+    names = ("soft", "hard")
+    axes.bar(names, [found[f"{name}, noise"].mean for name in names])
+    axes.set_yscale("log")
+    axes.set_ylabel("variance of the gradient over its squared mean")
+    for place, name in enumerate(names):
+        axes.annotate(f"accuracy {found[f'{name}, accuracy'].mean:.0f} %", (place, found[f"{name}, noise"].mean),
+                      ha="center", va="bottom")  # fmt: skip
+
+
+EXPERIMENT = Experiment(
+    name="hard-and-soft",
+    lecture="004",
+    claim="Hard attention that is trained by reinforcement has far noisier gradients than soft attention.",
+    method=f"{KEYS} items with a key and a value; a question names a key. The same network reads one drawn value "
+    f"(reinforcement with a baseline) or the mean of all; the noise of the gradient of queries and keys over {BATCHES} "
+    "batches before training, and the accuracy after it.",
+    measure=measure,
+    decisive="gradient noise, hard over soft",
+    direction="at least",
+    bound=5.0,
+    draw=draw,
+)

@@ -1,0 +1,25 @@
+"""Texts whose words belong to classes, as words do to parts of speech: a word follows from the class before it."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+__all__ = ["CLASSES", "LENGTH", "WORDS", "class_of", "draw_texts"]
+
+CLASSES, WORDS_PER_CLASS, LENGTH = 6, 60, 20
+WORDS = CLASSES * WORDS_PER_CLASS
+
+
+def draw_texts(count: int, seed: int) -> Tensor:
+    """Word ids (count, LENGTH): each class is followed by one of two classes, chosen by the seed; any word of it."""
+    generator = torch.Generator().manual_seed(seed)
+    follow = torch.stack([torch.randperm(CLASSES, generator=generator)[:2] for _ in range(CLASSES)])
+    kinds = [torch.randint(CLASSES, (count,))]
+    for _ in range(LENGTH - 1):
+        kinds.append(follow[kinds[-1], torch.randint(2, (count,))])
+    return torch.stack(kinds, dim=1) * WORDS_PER_CLASS + torch.randint(WORDS_PER_CLASS, (count, LENGTH))
+
+
+def class_of(words: Tensor) -> Tensor:
+    return words // WORDS_PER_CLASS

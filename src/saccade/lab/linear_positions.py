@@ -1,0 +1,54 @@
+"""A number that grows along the text says too little about each place of a long text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from saccade.lab.earlier_word import accuracy_from, draw_texts, reader
+from saccade.lab.experiment import Experiment, Trial
+from saccade.lab.learning import train
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from saccade.lab.results import Interval
+
+__all__ = ["EXPERIMENT"]
+
+LENGTHS, KINDS = (8, 32, 128), ("linear", "sinusoidal")
+
+
+def measure(trial: Trial) -> Mapping[str, float]:
+    found = {}
+    for length in LENGTHS:
+        for kind in KINDS:
+            model = reader(kind, length)
+            train(model, lambda count, length=length: draw_texts(count, length), steps=trial.choose(500, 120), batch=16)
+            found[f"{kind}, {length}"] = accuracy_from(model, draw_texts(100, length), 0)
+    gap = found[f"sinusoidal, {LENGTHS[-1]}"] - found[f"linear, {LENGTHS[-1]}"]
+    return found | {f"accuracy at {LENGTHS[-1]} words, sinusoidal minus linear": gap}
+
+
+def draw(axes: Axes, found: Mapping[str, Interval]) -> None:
+    for kind in KINDS:
+        axes.plot(LENGTHS, [found[f"{kind}, {length}"].mean for length in LENGTHS], marker="o", label=kind)
+    axes.set_xscale("log", base=2)
+    axes.set_xlabel("words")
+    axes.set_ylabel("correct words in percent")
+    axes.set_ylim(0, 101)
+    axes.legend()
+
+
+EXPERIMENT = Experiment(
+    name="linear-positions",
+    lecture="002",
+    claim="Linear positions do for short texts, and fail for long ones, where sinusoidal positions do not.",
+    method="Two encoder blocks learn to write the word two places before, on texts of 8, 32 and 128 words, with linear "
+    "and with sinusoidal positions; trained and tested on the same length.",
+    measure=measure,
+    decisive=f"accuracy at {LENGTHS[-1]} words, sinusoidal minus linear",
+    direction="at least",
+    bound=20.0,
+    draw=draw,
+)

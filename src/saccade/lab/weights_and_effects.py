@@ -1,0 +1,100 @@
+"""Is a large attention weight a link that matters? Each link is cut, and what changes is compared with its weight."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+import saccade
+from saccade.lab import earlier_word
+from saccade.lab.experiment import Experiment, Trial
+from saccade.lab.learning import Examples, train
+from saccade.models import EncoderOnly, TransformerConfig
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from saccade.lab.results import Interval
+
+__all__ = ["EXPERIMENT"]
+
+WORDS, LENGTH, TEXTS, HEADS, LAYERS = 16, 10, 8, 2, 2
+CONFIG = TransformerConfig(
+    width=32, num_heads=HEADS, encoder_layers=LAYERS, feedforward_width=64, max_length=LENGTH, scaled_embedding=True
+)
+
+
+def reverse(count: int) -> Examples:
+    words = torch.randint(WORDS, (count, LENGTH))
+    return Examples(words, words.flip(1))
+
+
+def earlier(count: int) -> Examples:
+    return earlier_word.draw_texts(count, LENGTH)
+
+
+def sort_words(count: int) -> Examples:
+    words = torch.randint(WORDS, (count, LENGTH))
+    return Examples(words, words.sort(dim=1).values)
+
+
+TASKS = {"reverse": reverse, "word before": earlier, "sort": sort_words}
+
+
+@torch.inference_mode()
+def weights_and_effects(model: EncoderOnly, texts: Tensor) -> tuple[Tensor, Tensor]:
+    """The weight of each link of each head, and how far the answers move when it is cut."""
+    model.eval()
+    with saccade.watch(model) as seen:
+        before = model(texts).softmax(-1)
+    weights, effects = [], []
+    for layer in range(LAYERS):
+        name = f"encoder.{layer}.self"
+        found = seen[name].weights()
+        for head in range(HEADS):
+            for row in range(LENGTH):
+                for column in range(LENGTH):
+                    with saccade.edit(model, without_links=[(f"{name}:{head}", row, column)]):
+                        moved = (model(texts).softmax(-1) - before).abs().sum(-1) / 2
+                    weights.append(found[:, head, row, column])
+                    effects.append(moved.mean(-1))
+    return torch.cat(weights), torch.cat(effects)
+
+
+def rank_correlation(one: Tensor, other: Tensor) -> float:
+    ranks = torch.stack([values.argsort().argsort().double() for values in (one, other)])
+    return float(torch.corrcoef(ranks)[0, 1])
+
+
+def measure(trial: Trial) -> Mapping[str, float]:
+    found = {}
+    for name, draw in TASKS.items():
+        model = EncoderOnly(CONFIG, WORDS)
+        train(model, draw, steps=trial.choose(600, 150))
+        found[name] = rank_correlation(*weights_and_effects(model, draw(trial.choose(TEXTS, 2)).inputs))
+    return found | {"rank correlation of weight and effect": sum(found.values()) / len(found)}
+
+
+def draw(axes: Axes, found: Mapping[str, Interval]) -> None:
+    axes.bar(list(TASKS), [found[name].mean for name in TASKS])
+    axes.set_ylim(-1, 1)
+    axes.axhline(0, color="black", linewidth=0.6)
+    axes.set_ylabel("rank correlation of weight and effect")
+
+
+EXPERIMENT = Experiment(
+    name="weights-and-effects",
+    lecture="001",
+    claim="Attention weights may be hard to interpret: how large a weight is does not tell how much its link matters.",
+    method="Three encoders of two layers learn to reverse words, to write the word two places before, and to sort. In "
+    "held-out texts every link of every head is cut by itself; the rank correlation over all links of the weight "
+    "and of how far the probabilities of the answer move.",
+    measure=measure,
+    decisive="rank correlation of weight and effect",
+    direction="at most",
+    bound=0.7,
+    draw=draw,
+)
