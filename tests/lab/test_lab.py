@@ -82,6 +82,15 @@ def test_a_mask_that_does_not_leak_refutes_the_claim_about_leaks(
     assert found.verdict == "refuted", found.sentence()
 
 
+@pytest.mark.slow
+def test_every_experiment_runs_quickly_and_leaves_numbers_and_a_picture(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["lab", "all", "--quick", "-o", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    for name in EXPERIMENTS:
+        assert len(json.loads((tmp_path / f"{name}-quick.json").read_text())["trials"]) == 3
+        assert (tmp_path / f"{name}-quick.png").exists()
+
+
 def test_a_stopped_experiment_continues(tmp_path: Path) -> None:
     measured: list[int] = []
 

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from saccade.lab.learning import Examples
 from saccade.models import EncoderOnly, TransformerConfig
+from saccade.models.transformer_config import PositionKind
 
 __all__ = ["DISTANCE", "WORDS", "accuracy_from", "draw_texts", "reader"]
 
@@ -19,7 +20,7 @@ def draw_texts(count: int, length: int) -> Examples:
     return Examples(words, words[:, (torch.arange(length) - DISTANCE).clamp(min=0)])
 
 
-def reader(position: str, max_length: int) -> EncoderOnly:
+def reader(position: PositionKind, max_length: int) -> EncoderOnly:
     config = TransformerConfig(
         width=32, num_heads=4, encoder_layers=2, feedforward_width=64, position=position, max_length=max_length,
         scaled_embedding=True, tied_output=False,

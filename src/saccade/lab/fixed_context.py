@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor, nn
@@ -20,13 +21,13 @@ if TYPE_CHECKING:
 __all__ = ["EXPERIMENT"]
 
 WORDS, LENGTHS = 16, (4, 8, 16, 24)
-KINDS = {"fixed context": "none", "attention": "output"}
+KINDS: dict[str, Literal["none", "output"]] = {"fixed context": "none", "attention": "output"}
 
 
 class Copier(nn.Module):
     """An encoder and a decoder; while writing, the decoder is given the right words so far."""
 
-    def __init__(self, attention: str, *, backwards: bool) -> None:
+    def __init__(self, attention: Literal["none", "output"], *, backwards: bool) -> None:
         super().__init__()
         config = RecurrentConfig(cell="gru", width=64, embedding_width=32, attention_width=32, attention=attention)
         self.network, self.backwards = RecurrentSeq2Seq(config, WORDS, WORDS + 1), backwards
@@ -43,16 +44,17 @@ def draw_words(count: int, length: int, *, backwards: bool) -> Examples:
     return Examples(words, words.flip(1) if backwards else words)
 
 
+def draw_any_length(count: int, *, backwards: bool) -> Examples:
+    return draw_words(count, int(torch.randint(2, LENGTHS[-1] + 1, ())), backwards=backwards)
+
+
 def measure(trial: Trial) -> Mapping[str, float]:
     found = {}
     for task, backwards in (("copy", False), ("reverse", True)):
         for name, attention in KINDS.items():
             model = Copier(attention, backwards=backwards)
 
-            def draw(count: int, backwards: bool = backwards) -> Examples:
-                return draw_words(count, int(torch.randint(2, LENGTHS[-1] + 1, ())), backwards=backwards)
-
-            train(model, draw, steps=trial.choose(700, 150), batch=32)
+            train(model, partial(draw_any_length, backwards=backwards), steps=trial.choose(700, 150), batch=32)
             for length in LENGTHS:
                 found[f"{task}, {name}, {length}"] = accuracy(model, draw_words(300, length, backwards=backwards))
     gaps = [found[f"{task}, attention, {LENGTHS[-1]}"] - found[f"{task}, fixed context, {LENGTHS[-1]}"]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["EXPERIMENT"]
 
 KEYS, VALUES, WIDTH, BATCH = 8, 8, 32, 64
-BATCHES = 40  # whose gradients are compared
+BATCHES = 400  # whose gradients are compared
 
 
 class LookUp(nn.Module):
@@ -53,7 +53,8 @@ def loss_of(model: LookUp, *, hard: bool) -> Tensor:
     logits, drawn = model(*items, hard=hard)
     losses = F.cross_entropy(logits, answers, reduction="none")
     advantage = losses.detach() - losses.detach().mean()
-    return losses.mean() + (advantage * drawn).mean()
+    loss: Tensor = losses.mean() + (advantage * drawn).mean()
+    return loss
 
 
 def gradient_noise(model: LookUp, *, hard: bool) -> float:

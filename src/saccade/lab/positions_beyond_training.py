@@ -10,6 +10,7 @@ import torch
 from saccade.lab.earlier_word import accuracy_from, draw_texts, reader
 from saccade.lab.experiment import Experiment, Trial
 from saccade.lab.learning import Examples, train
+from saccade.models.transformer_config import PositionKind
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["EXPERIMENT"]
 
 TRAINED, TESTED = 32, 128
-KINDS = ("sinusoidal", "learned", "rotary", "alibi", "relative")
+KINDS: tuple[PositionKind, ...] = ("sinusoidal", "learned", "rotary", "alibi", "relative")
 
 
 def draw_short(count: int) -> Examples:

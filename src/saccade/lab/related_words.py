@@ -35,7 +35,7 @@ def measure(trial: Trial) -> Mapping[str, float]:
     kinds = class_of(torch.arange(WORDS))
     others = ~torch.eye(WORDS, dtype=torch.bool)
     alike = (kinds[:, None] == kinds) & others
-    for name, vectors in (("one-hot", torch.eye(WORDS)), ("embeddings", model.input.words.weight.detach())):
+    for name, vectors in (("one-hot", torch.eye(WORDS)), ("embeddings", model.state_dict()["input.words.weight"])):
         cosines = F.cosine_similarity(vectors[:, None], vectors, dim=-1)
         found[f"{name}, same class"] = float(cosines[alike].mean())
         found[f"{name}, other class"] = float(cosines[others & ~alike].mean())

@@ -39,7 +39,7 @@ class Finder(nn.Module):
 
     def forward(self, words: Tensor) -> Tensor:
         logits: Tensor = self.network(words)[:, max(DISTANCES) :]
-        return logits.unflatten(-1, (len(DISTANCES), WORDS))
+        return logits.reshape(*logits.shape[:2], len(DISTANCES), WORDS)
 
 
 def networks() -> dict[str, nn.Module]:
@@ -64,7 +64,7 @@ def draw_texts(count: int) -> Examples:
 
 
 def measure(trial: Trial) -> Mapping[str, float]:
-    found = {}
+    found: dict[str, float] = {}
     for name, network in networks().items():
         model = Finder(network)
         found[f"{name}, parameters"] = sum(one.numel() for one in model.parameters())
