@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-import saccade
+from saccade.attention import edit, watch
 from saccade.lab import earlier_word
 from saccade.lab.experiment import Experiment, Trial
 from saccade.lab.learning import Examples, train
@@ -48,7 +48,7 @@ TASKS = {"reverse": reverse, "word before": earlier, "sort": sort_words}
 def weights_and_effects(model: EncoderOnly, texts: Tensor) -> tuple[Tensor, Tensor]:
     """The weight of each link of each head, and how far the answers move when it is cut."""
     model.eval()
-    with saccade.watch(model) as seen:
+    with watch(model) as seen:
         before = model(texts).softmax(-1)
     weights, effects = [], []
     for layer in range(LAYERS):
@@ -57,7 +57,7 @@ def weights_and_effects(model: EncoderOnly, texts: Tensor) -> tuple[Tensor, Tens
         for head in range(HEADS):
             for row in range(LENGTH):
                 for column in range(LENGTH):
-                    with saccade.edit(model, without_links=[(f"{name}:{head}", row, column)]):
+                    with edit(model, without_links=[(f"{name}:{head}", row, column)]):
                         moved = (model(texts).softmax(-1) - before).abs().sum(-1) / 2
                     weights.append(found[:, head, row, column])
                     effects.append(moved.mean(-1))
