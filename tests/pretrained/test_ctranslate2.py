@@ -16,6 +16,8 @@ import saccade
 from saccade.errors import OptionError
 from saccade.pretrained import read_pretrained
 from saccade.pretrained.ctranslate2 import SpecialEntries, specification
+from saccade.tasks.base.automatic import FEWEST, faster
+from saccade.tasks.base.engines import TranslationEngine
 from saccade.tasks.base.search import SearchOptions
 from saccade.tasks.translation.task import Translation, TranslationState
 from saccade.text import Tokenizer
@@ -104,3 +106,32 @@ def test_int8_is_decoded_by_ctranslate2(translator: Any) -> None:
     assert all(answer.text for answer in saccade.open(translator(), precision="int8").predict(FRENCH[:3]))
     with pytest.raises(OptionError, match="int8 needs --engine ctranslate2"):
         saccade.open(translator(), precision="int8", engine="torch")
+
+
+def test_it_is_chosen_for_a_long_file_if_its_first_answers_are_the_same(
+    translator: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, texts = saccade.open(translator()), (FRENCH * FEWEST)[:FEWEST]
+    found, said = faster(opened, texts, {})
+    assert found.engine_name == "CTranslate2"
+    assert said == "Computed by CTranslate2, which wrote the same as torch for the first 20."
+    assert faster(opened, texts[:-1], {}) == (opened, "")
+    assert faster(opened, texts, {"sample": True}) == (opened, "")
+    search = TranslationEngine.search
+
+    def wrong(self: Any, sources: Any, options: Any) -> Any:
+        found = search(self, sources, options)
+        other = next(one for one in found if one[0].tokens != found[0][0].tokens)
+        return [other, *found[1:]]
+
+    monkeypatch.setattr(TranslationEngine, "search", wrong)  # its first answer is that of another text
+    same, said = faster(opened, texts, {})
+    assert same is opened
+    assert said == "Computed by torch, because CTranslate2 answers 1 of the first 20 otherwise."
+
+
+def test_torch_answers_a_long_file_for_a_network_that_it_cannot_express(translator: Any) -> None:
+    opened = saccade.open(translator(score="additive"))
+    same, said = faster(opened, FRENCH * FEWEST, {})
+    assert same is opened
+    assert "cannot express a network with score = additive" in said

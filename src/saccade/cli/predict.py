@@ -138,7 +138,14 @@ def predict(
     _check_output(output, is_file=from_file and given != "-", is_shared=processes.count > 1)
     if workers > 1 and from_file:  # for a single input, starting workers would take longer than the answer
         opened = saccade.open(model, device, precision, workers, engine)
-    note_engine(opened)
+    elif engine == "auto" and precision == "fp32" and from_file and output is None:
+        from saccade.tasks.base.automatic import faster
+
+        opened, said = faster(opened, inputs, options)
+        if said:
+            console(stderr=True).print(f"Note: {said}", markup=False)
+    if opened.bundle.engine != "torch" or engine != "auto":
+        note_engine(opened)
     lines_of = partial(_lines, as_json=as_json, alignments=alignments)
     answers: Sequence[Answer] = ()
     if output is not None:
