@@ -137,7 +137,7 @@ def test_it_answers_in_python(folder: Path) -> None:
             with pytest.raises(OptionError, match="There is no agent '9'; the agents are 1, 2, 3, 4"):
                 answer.looked_at("9")
         torch.manual_seed(0)
-        with pytest.raises(OptionError, match="no agent is present at all of the last 8 moments"):
+        with pytest.raises(OptionError, match="no agent is present at all of the last 8 time steps"):
             model.predict([[[0, 1, 2.0, 3.0]]])
         with pytest.raises(
             InputTypeError, match=r"must be the name of a file of tracks or a list of rows \[frame, agent, x, y\]"

@@ -84,7 +84,7 @@ WithoutLink = Annotated[
     ),
 ]
 Replace = Annotated[
-    str | None, typer.Option(metavar="WORD=OTHER", help="Replace a word of the text with another.", show_default=False)
+    str | None, typer.Option(metavar="WORD=OTHER", help="Replace a word in the text with another.", show_default=False)
 ]
 MaxTokens = Annotated[int | None, typer.Option(help="Maximum length of a continuation, in tokens.", show_default=False)]
 Html = Annotated[Path | None, typer.Option(help="Write an interactive page.", show_default=False)]

@@ -102,8 +102,8 @@ def refuse_or_skip(message: str, bad: list[str] | None) -> None:
 
 
 def refuse_header(path: str | Path, cells: Sequence[str]) -> None:
-    """Raise an error for a first line that looks like a header without the requested names: each of its cells is a
-    single word."""
+    """Raise an error if the first line looks like a header (every cell is a single word) but lacks the requested
+    names."""
     if not any(" " in cell.strip() for cell in cells):
         raise FileError(
             f"{path}, line 1: {', '.join(map(repr, cells))} looks like a header, but does not have the requested "

@@ -121,7 +121,7 @@ def last_window(tracks: Tracks, past: int) -> Scene:
     window = _window(tracks, last - (past - 1) * tracks.step, past, past)
     if window is None:
         raise FileError(
-            f"{tracks.file}: no agent is present at all of the last {past} moments (frames "
+            f"{tracks.file}: no agent is present at all of the last {past} time steps (frames "
             f"{last - (past - 1) * tracks.step} to {last} in steps of {tracks.step})."
         )
     return window

@@ -182,7 +182,7 @@ class PathNetwork(nn.Module, ABC):
         padding."""
         if past.ndim != 4 or past.shape[1] != self.past or past.shape[-1] != 2:
             raise ShapeError(
-                f"This model takes paths of shape (scenes, {self.past} moments, agents, 2); got {tuple(past.shape)}."
+                f"This model takes paths of shape (scenes, {self.past} time steps, agents, 2); got {tuple(past.shape)}."
             )
         centre = _centre(past, counts)
         past = past - centre

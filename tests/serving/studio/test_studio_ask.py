@@ -310,7 +310,7 @@ def test_by_keyboard_alone(open_studio: OpenStudio) -> None:
 
 def test_a_text_too_long_for_the_map_of_this_page(open_studio: OpenStudio) -> None:
     page = open_studio("/ask?m=filler&t=" + "+".join(["the cat sees [MASK]".replace(" ", "+")] + ["dog"] * 1200))
-    expect(page.locator("#status .error")).to_contain_text("The page Map shows texts of any length.")
+    expect(page.locator("#status .error")).to_contain_text("The Map page shows texts of any length.")
     assert page.locator(".bars li").count() == 5  # the answer is there all the same
 
 

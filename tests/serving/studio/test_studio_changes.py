@@ -187,7 +187,7 @@ def test_an_arc_that_is_pointed_at_is_read_out(open_studio: OpenStudio, running:
 def test_words_that_a_model_does_not_know_are_told(open_studio: OpenStudio) -> None:
     page = open_studio("/ask?m=back&t=chat+zebra+chien")
     expect(page.locator(".unknown:visible")).to_have_text(
-        re.compile(r"^1 of 3 words is new to this model, so its answer may mean nothing: «zebra»\.")
+        re.compile(r"^1 of 3 words is new to this model \(«zebra»\), so its answer may be meaningless\.")
     )
     page.get_by_label("Your text").fill("chat chien")
     expect(page.locator(".unknown:visible")).to_have_count(0)

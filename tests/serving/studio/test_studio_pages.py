@@ -106,7 +106,7 @@ def test_while_the_first_model_is_trained_the_page_shows_how(
     expect(page.locator("#model option")).to_have_text("late · being trained")
     expect(page.locator(".training canvas")).to_have_attribute("aria-label", re.compile("^training loss: .* points$"))
     assert violations(page) == []
-    page.get_by_role("link", name="The page Runs").click()
+    page.get_by_role("link", name="The Runs page").click()
     expect(page.locator(".run-title")).to_have_text("late")
     page.go_back()
     page.wait_for_selector(".training")
@@ -126,7 +126,7 @@ def test_opening_many_models_is_told(open_studio: OpenStudio, running: Running) 
     expect(page.locator(".working")).to_be_hidden()
 
 
-NO_ANSWER = "The server does not answer. Is `saccade serve` still running?"
+NO_ANSWER = "The server is not responding. Is `saccade serve` still running?"
 
 
 def test_a_server_that_ends_is_told_and_one_that_is_back_is_asked_again(open_studio: OpenStudio) -> None:

@@ -346,7 +346,7 @@ def test_the_real_numbers_of_a_head(open_studio: OpenStudio, running: Running) -
     page = open_studio("/ask?m=tiny&t=the+black+cat+sees+the+dog.&a=decoder.0.cross&h=1")
     page.get_by_role("link", name="Take this head apart").click()
     page.wait_for_selector(".step[data-step=output]")
-    options = {"beam": 5, "n_best": 5}  # what the page Ask asks for
+    options = {"beam": 5, "n_best": 5}  # what the Ask page asks for
     look = post(running.client, "/api/models/tiny/looks", input=sentence, options=options)
     document = post(running.client, f"/api/looks/{look['id']}/walk", name="decoder.0.cross", head=1)
     walk = post(running.client, "/api/walkthrough", **document)

@@ -32,7 +32,7 @@ CHECKPOINTED = (
 
 
 class Shared(NamedTuple):
-    """Rows that are the hypotheses of a search, side by side and all at the same position of their texts."""
+    """Rows that are the hypotheses of one search, side by side and all at the same position in their texts."""
 
     position: int
     key_positions: Sequence[int] | None  # where each key is in its text; None: 0, 1, 2, ...

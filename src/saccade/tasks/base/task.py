@@ -392,7 +392,10 @@ def read_count(description: Mapping[str, Any], key: str) -> int:
 
 
 def read_tokenizer(read: ReadFile, where: str, name: str = "tokenizer.json") -> Tokenizer:
-    """Read a tokenizer from a model folder; that of a pretrained model has a second file, which names its roles."""
+    """Read a tokenizer from a model folder.
+
+    That of a pretrained model has a second file, which says which tokens are special: start, end, mask and so on.
+    """
     try:
         about = read(config_name(name))
     except KeyError:  # there is no such file

@@ -35,10 +35,10 @@ class TrajectoriesData(Config):
         description="Validation files, used to select the best model; by default, the end of each training file",
     )
     test_files: list[str] = Field(default_factory=list, description="Files that are scored once, at the end")
-    past: int = Field(8, ge=2, le=1000, description="Number of observed moments")
-    future: int = Field(12, ge=1, le=1000, description="Number of predicted moments")
+    past: int = Field(8, ge=2, le=1000, description="Number of observed time steps")
+    future: int = Field(12, ge=1, le=1000, description="Number of predicted time steps")
     frame_step: int | None = Field(
-        None, ge=1, description="Frames between two moments; by default, the most frequent step in the file"
+        None, ge=1, description="Frames between two time steps; by default, the most frequent step in the file"
     )
     stride: int = Field(1, ge=1, description="Moments from the start of one window to the next")
     least_agents: int = Field(1, ge=1, description="Windows with fewer agents are left out; papers use 1 or 2")
@@ -155,7 +155,7 @@ def _read(settings: TrajectoriesData, files: Sequence[str]) -> list[Scene]:
         found = windows(tracks, settings.past, settings.future, stride=settings.stride, least_agents=least)
         if not found:
             raise FileError(
-                f"{file}: no window of {length} moments (every {tracks.step} frames) has {least} or "
+                f"{file}: no window of {length} time steps (every {tracks.step} frames) has {least} or "
                 "more agents throughout."
             )
         every += found

@@ -86,7 +86,7 @@ class TrajectoriesPredictor(Predictor):
         """Read one scene: the last moments in a file of tracks."""
         window = last_window(read_tracks(path, self._step), self.task.state.past)
         how = (
-            f"the last {window.past} moments, starting at frame {window.frame}, with "
+            f"the last {window.past} time steps, starting at frame {window.frame}, with "
             f"{counted(len(window.agents), 'agent')}"
         )
         return [window], how

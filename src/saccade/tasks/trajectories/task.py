@@ -248,7 +248,7 @@ class Trajectories(Task):
 
     def facts(self) -> list[str]:
         return [
-            f"{self.state.past} observed and {self.state.future} predicted moments",
+            f"{self.state.past} observed and {self.state.future} predicted time steps",
             "ADE and FDE: the mean and the final distance to the truth, in the units of the data",
             "best_ade and best_fde: the same for the best of several sampled futures of each agent",
         ]

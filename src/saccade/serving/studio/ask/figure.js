@@ -217,7 +217,7 @@ async function matrixOf(look, { attention, head, words }) {
   if (longest > MOST_TOKENS) {
     throw new Refused(
       `The text has ${longest} tokens here; this page draws up to ${MOST_TOKENS}. ` +
-        "The page Map shows texts of any length.",
+        "The Map page shows texts of any length.",
       413,
     );
   }

@@ -19,8 +19,8 @@ export function unknownOf(model, { unknown = [] }, given) {
   const words = unknown.map((word) => `«${visible(word)}»`).join(", ");
   const verb = unknown.length === 1 ? "is" : "are";
   const [example] = typedExamples(model);
-  const said = `${unknown.length} of ${count} words ${verb} new to this model`;
-  return `${said}, so its answer may mean nothing: ${words}.${example ? ` Try: ${example}` : ""}`;
+  const said = `${unknown.length} of ${count} words ${verb} new to this model (${words})`;
+  return `${said}, so its answer may be meaningless.${example ? ` Try: ${example}` : ""}`;
 }
 
 /**

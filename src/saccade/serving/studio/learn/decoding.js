@@ -35,7 +35,7 @@ export async function decoding(stage, model) {
   const writer = look.attentions.filter((one) => one.kind === "causal").at(-1);
   /** @type {Candidates[]} */
   const steps = await get(`/api/looks/${inPath(look.id ?? "")}/candidates`, stage.signal);
-  if (!writer || !steps.length) return stage.say("The model that is served here writes nothing for its example.");
+  if (!writer || !steps.length) return stage.say("This model wrote no text for this input.");
   const matrix = await weightsOf(look, writer.name, "mean", false);
   const { tokens } = look.axes[writer.rows];
   const first = Math.max(0, tokens.length - steps.length); // rows that were given, not written

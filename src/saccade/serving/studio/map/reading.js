@@ -67,7 +67,7 @@ export function readersBut(studio, but) {
 /** Where a model can be looked at that has no map. @param {Studio} studio @param {Model} model */
 export function askInstead(studio, { name }) {
   const open = () => studio.open("ask", { m: name });
-  return make("button", { type: "button", onclick: open }, "See what it looks at on the page Ask");
+  return make("button", { type: "button", onclick: open }, "See what it looks at on the Ask page");
 }
 
 /**

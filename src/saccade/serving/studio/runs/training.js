@@ -14,7 +14,7 @@ export class TrainingView {
     this.curve = new Curve("training loss", () => undefined);
     const next =
       "It learns from examples, once. When it is ready, this page asks it a sentence and shows what it looked at.";
-    const link = make("a", { href: "/runs", "data-page": "runs" }, "The page Runs shows more of how it learns.");
+    const link = make("a", { href: "/runs", "data-page": "runs" }, "The Runs page shows more of how it learns.");
     this.element = make(
       "section",
       { class: "training", "aria-label": "Training" },

@@ -54,7 +54,7 @@ async function send(path, options, key) {
 /** What is told when a connection ends, unless this page has ended it. @param {unknown} error */
 function broken(error) {
   if (isStopped(error)) return error;
-  return new Refused("The server does not answer. Is `saccade serve` still running?", NO_ANSWER);
+  return new Refused("The server is not responding. Is `saccade serve` still running?", NO_ANSWER);
 }
 
 /** Whether the server is there. */

@@ -25,7 +25,7 @@ const TITLES = {
 };
 export const FROM_MODEL = "model";
 export const NO_EDITS = { e: null, mask: null, score: null, weights: null, temp: null };
-/** What was changed on the page Ask before a head was taken from there. */
+/** What was changed on the Ask page before a head was taken from there. */
 const NO_CHANGES = { n: null, off: null, cut: null, swap: null };
 const NOTHING = { x: null, from: null, t: null, a: null, h: null, how: null, seed: null };
 
@@ -96,7 +96,7 @@ export class WalkSource {
     this.preset.value = isModel ? FROM_MODEL : (parts.x ?? "projection");
   }
 
-  /** What the model is asked: the very question of the page Ask. @param {Parts} parts */
+  /** What the model is asked: the very question of the Ask page. @param {Parts} parts */
   request(parts) {
     const model = this.studio.model();
     if (!model) return null;
@@ -125,7 +125,7 @@ export class WalkSource {
 }
 
 /**
- * The row that was chosen on the page Ask: of a word, that of its first piece.
+ * The row that was chosen on the Ask page: of a word, that of its first piece.
  * @param {Look} look @param {string} name @param {Parts} parts
  */
 function chosenRow(look, name, parts) {
