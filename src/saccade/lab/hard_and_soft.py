@@ -58,7 +58,10 @@ def loss_of(model: LookUp, *, hard: bool) -> Tensor:
 
 
 def gradient_noise(model: LookUp, *, hard: bool) -> float:
-    """The variance of the gradient of queries and keys over batches, relative to the square of its mean."""
+    """The variance of the gradient of queries and keys over batches, relative to the square of its mean.
+
+    The square of a mean over batches is too large by the variance of that mean, which is subtracted.
+    """
     gradients = []
     for _ in range(BATCHES):
         model.zero_grad()
@@ -66,7 +69,8 @@ def gradient_noise(model: LookUp, *, hard: bool) -> float:
         parts = [one.weight.grad for one in (model.key, model.question)]
         gradients.append(torch.cat([part.flatten() for part in parts if part is not None]))
     together = torch.stack(gradients)
-    return float(together.var(0).sum() / together.mean(0).square().sum())
+    variance, square = together.var(0).sum(), together.mean(0).square().sum()
+    return float(variance / (square - variance / BATCHES).clamp(min=variance / 1e4))
 
 
 def measure(trial: Trial) -> Mapping[str, float]:

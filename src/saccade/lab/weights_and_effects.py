@@ -65,8 +65,12 @@ def weights_and_effects(model: EncoderOnly, texts: Tensor) -> tuple[Tensor, Tens
 
 
 def rank_correlation(one: Tensor, other: Tensor) -> float:
-    ranks = torch.stack([values.argsort().argsort().double() for values in (one, other)])
-    return float(torch.corrcoef(ranks)[0, 1])
+    """Spearman's; equal values share the mean of their ranks."""
+    ranks = []
+    for values in (one, other):
+        _, places, counts = values.unique(return_inverse=True, return_counts=True)
+        ranks.append((counts.cumsum(0) - (counts - 1) / 2)[places])
+    return float(torch.corrcoef(torch.stack(ranks))[0, 1])
 
 
 def measure(trial: Trial) -> Mapping[str, float]:
