@@ -268,7 +268,8 @@ class Forwards(threading.local):
         if active_edits():
             if is_attention and run.way is not Way.CALLS:
                 for outer in self.runs:
-                    outer.attended.append(run.module)
+                    if outer is not run:
+                        outer.attended.append(run.module)
             _check_edited(run)
         if run.way is Way.CALLS:
             return
