@@ -67,7 +67,7 @@ def measure(trial: Trial) -> Mapping[str, float]:
     for name in ("from scratch", "pre-trained"):
         encoder = EncoderOnly(CONFIG, WORDS + 1)
         if name == "pre-trained":
-            train(FillIn(encoder), hide, steps=trial.choose(1500, 300), lr=1e-2)
+            train(FillIn(encoder), hide, steps=trial.choose(2500, 300), lr=1e-2)
         model = Labeller(encoder)
         train(model, some_labelled, steps=trial.choose(300, 80), batch=16, lr=1e-3)
         found[name] = accuracy(model, Examples(held_out, class_of(held_out)))

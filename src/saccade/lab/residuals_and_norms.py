@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EXPERIMENT"]
 
-WORDS, LENGTH, WIDTH, DEPTH = 16, 10, 32, 12
+WORDS, LENGTH, WIDTH, DEPTH = 16, 6, 32, 12
 KINDS = {"residual and norm": (True, True), "residual": (True, False), "norm": (False, True), "neither": (False, False)}
 
 
@@ -56,7 +56,7 @@ def measure(trial: Trial) -> Mapping[str, float]:
     found = {}
     for name, (residual, norm) in KINDS.items():
         model = Stack(DEPTH, residual=residual, norm=norm)
-        train(model, draw_reversals, steps=trial.choose(500, 120), lr=1e-3, batch=32)
+        train(model, draw_reversals, steps=trial.choose(500, 120), lr=2e-3, batch=32)
         found[name] = accuracy(model, draw_reversals(300))
     return found | {"accuracy, both minus neither": found["residual and norm"] - found["neither"]}
 
