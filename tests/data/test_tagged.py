@@ -181,7 +181,7 @@ def test_a_label_that_was_never_learned_is_named_with_its_line(tmp_path: Path) -
     sentences, _ = read_tagged(file)
     assert note_unseen(sentences, {"X", "Z"}) == []
     assert note_unseen(sentences, {"Y", "X"}) == [
-        f"1 of 3 labels in {file} are not in training and count as errors: Z 1 (line 4)"
+        f"1 of 3 labels are not in training and count as errors: Z 1 (first: {file}, line 4)"
     ]
     with pytest.raises(FileError) as caught:
         note_unseen(sentences, {"Y", "Z"})

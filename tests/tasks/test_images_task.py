@@ -210,7 +210,7 @@ def test_pixels_become_numbers_about_0():
 
 def test_what_does_not_fit_is_named_by_file_and_number():
     with pytest.raises(
-        FileError, match=r"set, image 7 has the label '3', which no training image has; .* The known labels are 2, 10"
+        FileError, match=r"set, image 7: the label '3' is not in the training data; .* The known labels are 2, 10"
     ):
         task().encode([labelled(np.zeros((2, 3, 1)), "3", line=7)])
     with pytest.raises(FileError, match="set, image 8 is 3×2 pixels, grey; this model takes 2×3 pixels, grey"):
@@ -225,9 +225,7 @@ def test_a_class_that_no_training_image_has_counts_as_an_error():
     images = one.encode(given)
     found = one.evaluate(one.build("transformer", VisionConfig(image_size=(2, 3), patch=1, width=4)).eval(), images)
     assert found.scores["accuracy"] == pytest.approx(100 / 3)  # all three look the same: one of the two is right
-    assert found.lines[0] == (
-        "1 of 3 images have a class that no training image has, so they count as errors: 3 (first: set, image 3)"
-    )
+    assert found.lines[0] == ("1 of 3 labels are not in training and count as errors: 3 1 (first: set, image 3)")
     assert math.isfinite(found.scores["loss"])
 
 

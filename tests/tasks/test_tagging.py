@@ -132,7 +132,7 @@ def test_labels_that_training_does_not_have_count_as_errors() -> None:
     assert found.scores["accuracy"] == 75.0
     # X: precision 2/3, recall 1; Y: 1; Z: 0
     assert found.scores["macro_f1"] == pytest.approx(100 * (4 / 5 + 1 + 0) / 3)
-    assert found.lines[0] == "1 of 4 labels in toy.txt are not in training and count as errors: Z 1 (line 7)"
+    assert found.lines[0] == "1 of 4 labels are not in training and count as errors: Z 1 (first: toy.txt, line 7)"
     scores = task.validate(model, examples)
     assert scores["accuracy"] == 75.0
     assert scores["loss"] == pytest.approx(math.log(1 + math.exp(-2)), abs=1e-5)  # of the three that can be found
@@ -146,7 +146,7 @@ def test_a_held_out_label_that_training_has_not_is_noted_before_training(tmp_pat
     files = [tmp_path / "train.txt", tmp_path / "train.txt", tmp_path / "test.txt"]
     data = TaggingData.read(TaggingFiles.table(files, "0,1"), "the data")
     splits = TaggingFiles.read(data, 1)
-    said = f"1 of 2 labels in {tmp_path / 'test.txt'} are not in training and count as errors: Z 1 (line 3)"
+    said = f"1 of 2 labels are not in training and count as errors: Z 1 (first: {tmp_path / 'test.txt'}, line 3)"
     assert splits.notes[-1] == said
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from saccade.data.images import LabelledImage
 from saccade.data.report import SHOWN, Finding, Lengths
 from saccade.errors import FileError, counted
 
-__all__ = ["LabelReport", "Labelled", "collect", "note_unseen", "note_unseen_classes"]
+__all__ = ["LabelReport", "Labelled", "collect", "note_unseen"]
 
 #: The faults that are counted, in the order of the report: key -> description.
 FINDINGS = {"long": "too long", "duplicate": "duplicates", "contradiction": "same text, other labels"}
@@ -110,44 +111,35 @@ def collect(
     return kept, LabelReport(file, unit, read, len(kept), lengths, dict(counts.most_common()), findings, tuple(notes))
 
 
-def note_unseen(examples: Iterable[Labelled], known: Collection[str]) -> list[str]:
+def note_unseen(examples: Iterable[Labelled | LabelledImage], known: Collection[str]) -> list[str]:
     """Return a note on labels that do not occur in training, if there are any. A model cannot predict them, so they
     count as errors. If most labels are unknown, the file must be meant for another model, and is refused."""
-    lines: dict[str, list[int]] = defaultdict(list)
-    total, file = 0, ""
+    total, unseen = 0, []  # the unseen labels, with the place of each in words
     for example in examples:
-        total, file = total + len(example.labels), file or example.file
-        for label, line in zip(example.labels, example.label_lines, strict=True):
-            if label not in known:
-                lines[label].append(line)
-    count = sum(map(len, lines.values()))
-    if 2 * count > total:
-        label = next(iter(lines))
-        names = sorted(known)
-        more = f", ... ({len(names)} in all)" if len(names) > NAMED else ""
-        raise FileError(
-            f"{file}, line {lines[label][0]}: the label {label!r} is not in the training data; most of the other "
-            f"labels are unknown too. The known labels are {', '.join(names[:NAMED])}{more}."
-        )
-    named = [f"{label} {len(found):,} (line {found[0]})" for label, found in lines.items()]
-    some = f"{', '.join(named[:NAMED])}{', ...' if len(named) > NAMED else ''}"
-    return [f"{count:,} of {total:,} labels in {file} are not in training and count as errors: {some}"] if named else []
-
-
-def note_unseen_classes(images: Sequence[LabelledImage], known: Collection[str]) -> list[str]:
-    """Return a note on classes that no training image has, if there are any: they count as errors. If most images
-    have such a class, refuse them, since they must be of another set."""
-    unseen = [image for image in images if image.label not in known]
+        labels = _labels(example)
+        total += len(labels)
+        unseen += [(label, _where(example, place)) for place, label in enumerate(labels) if label not in known]
     if not unseen:
         return []
-    first = unseen[0]
-    if 2 * len(unseen) > len(images):
-        names = list(known)
+    label, where = unseen[0]
+    if 2 * len(unseen) > total:
+        names = sorted(known, key=lambda name: (int(name) if name.isdecimal() else math.inf, name))
+        more = f", ... ({len(names)} in all)" if len(names) > NAMED else ""
         raise FileError(
-            f"{first.where} has the label {first.label!r}, which no training image has; most of the other labels are "
-            f"unknown too. The known labels are {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}."
+            f"{where}: the label {label!r} is not in the training data; most of the other labels are unknown too. The "
+            f"known labels are {', '.join(names[:NAMED])}{more}."
         )
-    return [
-        f"{len(unseen):,} of {len(images):,} images have a class that no training image has, so they count as errors: "
-        f"{', '.join(sorted({image.label for image in unseen})[:20])} (first: {first.where})"
-    ]
+    counts = [f"{label} {count:,}" for label, count in Counter(label for label, _ in unseen).items()]
+    some = f"{', '.join(counts[:NAMED])}{', ...' if len(counts) > NAMED else ''}"
+    return [f"{len(unseen):,} of {total:,} labels are not in training and count as errors: {some} (first: {where})"]
+
+
+def _labels(example: Labelled | LabelledImage) -> Sequence[str]:
+    return (example.label,) if isinstance(example, LabelledImage) else example.labels
+
+
+def _where(example: Labelled | LabelledImage, place: int) -> str:
+    """Return the place of a label in words."""
+    if isinstance(example, LabelledImage):
+        return example.where
+    return f"{example.file}, line {example.label_lines[place]}"

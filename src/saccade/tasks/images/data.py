@@ -22,7 +22,7 @@ from saccade.data.images import (
     one_shape,
     read_images,
 )
-from saccade.data.labels import note_unseen_classes
+from saccade.data.labels import note_unseen
 from saccade.data.paths import part_prefixes, resolve_path
 from saccade.data.split import overlap
 from saccade.errors import FileError, OptionError, counted
@@ -129,7 +129,7 @@ class ImagesFiles(PictureReader[LabelledImage]):
                     notes.append(f"training and {part} share {counted(shared.sources, 'image')}")
         train, validation, test = hold_out(train, held_out, settings, seed, lambda image: (image.label,))
         known = {image.label for image in train}
-        return Splits(train, validation, test, rows, [*notes, *note_unseen_classes((*validation, *test), known)])
+        return Splits(train, validation, test, rows, [*notes, *note_unseen((*validation, *test), known)])
 
     @classmethod
     def read_for_scoring(cls, settings: ImageData, say: Say = lambda note: None) -> list[LabelledImage]:

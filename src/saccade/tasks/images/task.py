@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from saccade.attention import watch
 from saccade.data.images import LabelledImage, Pixels, describe_shape
-from saccade.data.labels import note_unseen_classes
+from saccade.data.labels import note_unseen
 from saccade.lens.view import View, view
 from saccade.models import VisionConfig, VisionTransformer
 from saccade.models.convnet import ConvNet, ConvNetConfig
@@ -123,7 +123,7 @@ class Images(LabelTask):
     def encode(self, examples: Sequence[LabelledImage]) -> list[EncodedImage]:
         for image in examples:
             check_shape(image.pixels, self.state.shape, image.where)
-        note_unseen_classes(examples, self.labels)  # raises an error if most classes are unknown
+        note_unseen(examples, self.labels)  # raises an error if most classes are unknown
         return [EncodedImage(image.pixels, self.label_ids.get(image.label, UNSEEN), image) for image in examples]
 
     def lengths(self, examples: Sequence[EncodedImage]) -> Int[np.ndarray, "n 1"]:
@@ -148,7 +148,7 @@ class Images(LabelTask):
         return (example.image.label,)
 
     def notes(self, examples: Sequence[EncodedImage]) -> list[str]:
-        return note_unseen_classes([one.image for one in examples if one.image is not None], self.labels)
+        return note_unseen([one.image for one in examples if one.image is not None], self.labels)
 
     def percentages(self, predictions: LabelPredictions, examples: Sequence[EncodedImage]) -> dict[str, float]:
         return {"accuracy": predictions.accuracy, "f1": predictions.macro_f1}
