@@ -180,6 +180,8 @@ def test_more_updates_end_the_limit_of_time(tmp_path: Path) -> None:
     assert training_run.train(run, watching)["steps"] == 30
     again = RunFolder(longer, tmp_path / "run")  # the same command, once more
     assert (again.finished, again.unlimited) == (True, True)
+    yet_longer = RunFolder(read_recipe(write_recipe(tmp_path, steps=40, minutes=1e-4)), tmp_path / "run")
+    assert (yet_longer.extended, yet_longer.unlimited, yet_longer.finished) == (True, True, False)
 
 
 def test_a_killed_extension_continues(tmp_path: Path) -> None:

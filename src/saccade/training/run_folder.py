@@ -103,14 +103,15 @@ class RunFolder:
         self._is_new = True
 
     def _drop_limit(self, kept: Recipe) -> None:
-        """Drop the time limit of a run whose updates are raised while its limit stays the same: it is used up."""
+        """Drop the time limit of a run whose updates are raised while its limit stays the same: it is used up. Once it
+        is dropped, the same command continues the run, and more updates extend it."""
         ours, theirs = self.recipe.training, kept.training
         if ours.minutes is None or (theirs.minutes == ours.minutes and theirs.steps >= ours.steps):
             return
         settings = {**self.recipe.settings, "training": ours.model_copy(update={"minutes": None})}
         longer = replace(self.recipe, settings=settings)
-        is_raised = theirs.minutes == ours.minutes and longer.extends(kept)
-        if is_raised or (theirs.minutes is None and not longer.differences(kept)):  # the latter continues the former
+        is_same = theirs.minutes is None and not longer.differences(kept)
+        if is_same or (theirs.minutes in (None, ours.minutes) and longer.extends(kept)):
             self.recipe, self.unlimited = longer, True
 
     def _check_init(self) -> None:
