@@ -16,6 +16,7 @@ from torch import nn
 from toy_labels import classification, tagging, toy_sentences, toy_texts
 
 from saccade.data.structures import Molecule, from_dot_bracket, to_connectivity_table
+from saccade.data.tagged import TaggedSentence
 from saccade.errors import FileError, InputTypeError, OptionError
 from saccade.models import Config
 from saccade.tasks.base.predictor import NoOptions, Predictor
@@ -416,6 +417,9 @@ def test_texts_in_the_column_of_labels_are_refused(tmp_path: Path) -> None:
     files = TASKS["classification"].data
     with pytest.raises(FileError, match=r"30 of 30 texts have a label that no other text has, such as 'a film of 0'"):
         files.read(files.settings.read({"file": str(path)}, "the test"), 1)
+    path.write_text(f"common,a\ncommon,b\n{path.read_text()}")
+    with pytest.raises(FileError, match=r"30 of 32 texts have a label that no other text has, such as 'a film of 0'"):
+        files.read(files.settings.read({"file": str(path)}, "the test"), 1)
 
 
 def test_a_header_of_other_names_is_not_data(tmp_path: Path) -> None:
@@ -446,7 +450,7 @@ def test_names_of_columns_may_differ_in_case_and_be_separated_by_semicolons(tmp_
         predictor = opened(classification(toy_texts(20, seed=1)), data)
         assert predictor.read_file(path)[0] == predictor.read_stream(io.BytesIO(path.read_bytes()))[0] == ["so"]
     path.write_text("a;b\nso;good\n")
-    with pytest.raises(FileError, match="separated by commas, not semicolons"):
+    with pytest.raises(FileError, match=r"semicolons only separate the cells of a \.csv file if its first line names"):
         reader.table([path], "review,verdict")
     path.write_text("review,verdict\rso,good\r")
     with pytest.raises(FileError, match="end every line with a line feed"):
@@ -530,3 +534,31 @@ def test_two_files_of_which_one_is_not_utf8(tmp_path: Path) -> None:
         ("café noir", "déjà vu")
     }
     assert notes == [f"{target} is UTF-8, so it was not read as latin-1"]
+
+
+@pytest.mark.parametrize("columns", [("1", "-1"), ("0", "-2"), ("-2", "-1"), ("2", "0"), ("-1", "0"), ("0", "-1", "1")])
+def test_words_and_labels_are_written_into_columns_of_their_own(tmp_path: Path, columns: tuple[str, ...]) -> None:
+    reader = TASKS["tagging"].data
+    word, label, *features = columns
+    table = {"word_column": word, "label_column": label, "feature_columns": features}
+    sentences = [
+        TaggedSentence(words, labels, (1,) * len(words), "a", tuple(("x",) for _ in words) if features else ())
+        for words, labels in (tuple(zip(*sentence, strict=True)) for sentence in SENTENCES)
+    ]
+    path = reader.write(reader.settings.read(table | {"file": "a.txt"}, "the test"), sentences, tmp_path / "part")[1]
+    read = reader.read_for_scoring(reader.settings.read(table | {"file": path}, "the test"))
+    assert [(one.words, one.labels, one.features) for one in read] == [
+        (one.words, one.labels, one.features) for one in sentences
+    ]
+
+
+@pytest.mark.parametrize("header", [None, False])
+def test_texts_are_written_as_they_are_read_without_a_header(tmp_path: Path, header: bool | None) -> None:
+    reader = TASKS["classification"].data
+    path = tmp_path / "a.tsv"
+    path.write_text("".join(f"{label}\t{text}\n" for label, text in TEXTS))
+    data = reader.settings.read({"file": str(path), "header": header}, "the test")
+    texts = reader.read_for_scoring(data)
+    written = reader.write(data, texts, tmp_path / "part")[1]
+    again = reader.read_for_scoring(data.model_copy(update={"file": written}))
+    assert [(one.label, one.text) for one in again] == [(one.label, one.text) for one in texts] == TEXTS

@@ -203,7 +203,7 @@ def _places(name: str, names: list[str]) -> list[int]:
 
 def _advice(path: str | Path, names: list[str], wanted: int) -> str:
     if len(names) == 1 and table_format(path) == ".csv" and ";" in names[0]:
-        return " (cells of a .csv file are separated by commas, not semicolons; is this the header?)"
+        return " (semicolons only separate the cells of a .csv file if its first line names the requested columns)"
     numbers = ",".join(map(str, range(wanted)))
     return f"; if the file has no header line, give the columns by number, such as {numbers}" if wanted else ""
 

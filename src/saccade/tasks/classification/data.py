@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 from pydantic import Field
 
 from saccade.data.grammar import generate
-from saccade.data.labelled import LabelledText, read_labelled
+from saccade.data.labelled import LABEL_FIRST, LabelledText, read_labelled
 from saccade.data.labels import LabelReport
 from saccade.data.paths import column
 from saccade.data.tables import TABLES, read_columns, table_format
@@ -44,7 +44,7 @@ class ClassificationData(LabelledData):
         description="What separates labels in the label column, such as a comma; a text then has any number of labels",
     )
     header: bool | None = Field(
-        None, description="Whether the first line of a table names its columns; found out if not given"
+        None, description="Whether the first line of a table names its columns; detected if not given"
     )
 
     @classmethod
@@ -116,11 +116,11 @@ class ClassificationFiles(LabelledFiles[LabelledText]):
             second_column=None if settings.second_column is None else column(settings.second_column),
             separator=settings.label_separator,
         )
-        single = sum(count == 1 for count in report.labels.values())
-        if trained_on and 2 * single > len(texts) > FEW:
+        single = [label for label, count in report.labels.items() if count == 1]
+        if trained_on and 2 * len(single) > len(texts) > FEW:
             raise FileError(
-                f"{path}: {single:,} of {len(texts):,} texts have a label that no other text has, such as "
-                f"{texts[0].label[:40]!r}; choose the columns of texts and labels with --columns, such as "
+                f"{path}: {len(single):,} of {len(texts):,} texts have a label that no other text has, such as "
+                f"{single[0][:40]!r}; choose the columns of texts and labels with --columns, such as "
                 "--columns 0,1 if the texts come first."
             )
         return texts, report
@@ -143,6 +143,8 @@ class ClassificationFiles(LabelledFiles[LabelledText]):
         """Write a table with the columns of the training files, so that every command reads it as it reads those."""
         names = settings.text_column, settings.second_column, settings.label_column
         columns = [column(name) for name in names if name is not None]
+        if settings.header is False and set(columns) == set(LABEL_FIRST):  # the names stand for the columns in order
+            columns = [LABEL_FIRST.index(str(name)) for name in columns]
         rows = table_rows(columns, [(*one.texts, one.label) for one in examples], settings.header is True)
         return ["--data", str(write_lines(path.with_suffix(".tsv"), rows))]
 

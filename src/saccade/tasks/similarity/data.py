@@ -34,7 +34,7 @@ class SimilarityData(Config):
     first_column: str = Field("0", description="Column of the first text, by name or by number from 0")
     second_column: str = Field("1", description="Column of the second text")
     score_column: str = Field("2", description="Column of the score")
-    encoding: str | None = Field(None, description="Encoding of the file; found automatically if not given")
+    encoding: str | None = Field(None, description="Encoding of the file, such as latin-1; detected if not given")
 
 
 class SimilarityFiles(DataReader[ScoredPair]):

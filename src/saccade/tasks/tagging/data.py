@@ -108,9 +108,10 @@ class TaggingFiles(LabelledFiles[TaggedSentence]):
             columns = [word or "0", label or "-1", *settings.feature_columns]
             named = not all(column.removeprefix("-").isdecimal() for column in columns)
             kind, header = ".txt", [columns] if named else []
-            most = max((int(column) + 1 for column in columns if not named), default=0)
-            width = len(columns) if named else max(most, len(columns))
-            places = list(range(width)) if named else [int(column) % width for column in columns]
+            numbers = list(range(len(columns))) if named else [int(column) for column in columns]
+            # Columns that are counted from the end come after all those that are counted from the beginning.
+            width = max(0, *(number + 1 for number in numbers)) + max(0, *(-number for number in numbers))
+            places = [number % width for number in numbers]
         separator = "\t" if kind == CONLLU else settings.separator or "\t"
         lines = [separator.join(names) for names in header]
         for one in examples:

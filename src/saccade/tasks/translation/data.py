@@ -95,7 +95,7 @@ class TranslationData(Config):
         False, description="Skip rows of a table that cannot be read, and report how many were skipped"
     )
     header: bool | None = Field(
-        None, description="Whether the first line of a table names its columns; found out if not given"
+        None, description="Whether the first line of a table names its columns; detected if not given"
     )
     source_language: str = Field("source", description='Language code shown to people, such as "en"')
     target_language: str = Field("target", description='Language code shown to people, such as "fr"')
