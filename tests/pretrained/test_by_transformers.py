@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 import torch
 import transformers as hf
-from tiny import LENGTH, WORDS, gpt2, llama, random_weights, save
+from tiny import LENGTH, WORDS, bert, gpt2, labelling, llama, random_weights, save
 from typer.testing import CliRunner
 
 import saccade
 from saccade.cli.main import app
 from saccade.errors import FileError, OptionError, UnsupportedError
+from saccade.pretrained.by_transformers import read_by_transformers
 from saccade.tasks.base.exporting import export
 
 YARN = {"rope_type": "yarn", "rope_theta": 500.0, "factor": 4.0, "original_max_position_embeddings": 20}
@@ -92,6 +93,59 @@ def test_an_architecture_that_is_not_ours_fills_in_words(tmp_path: Path) -> None
     assert "model_type is 'electra'" in found.output
 
 
+def bidirectional() -> dict[str, Any]:
+    sizes = {"vocab_size": 23, "hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 3}
+    sizes |= {"intermediate_size": 20, "max_position_embeddings": LENGTH}
+    return {
+        "bert": lambda: hf.BertLMHeadModel(hf.BertConfig(**sizes)),
+        "roberta": lambda: hf.RobertaForCausalLM(hf.RobertaConfig(**sizes)),
+        "electra": lambda: hf.ElectraForCausalLM(hf.ElectraConfig(embedding_size=6, **sizes)),
+        "xlnet": lambda: hf.XLNetLMHeadModel(hf.XLNetConfig(vocab_size=23, d_model=12, n_layer=2, n_head=3, d_inner=9)),
+    }
+
+
+@pytest.mark.parametrize("name", bidirectional())
+def test_a_network_whose_words_look_at_later_words_is_not_opened_to_continue_a_text(name: str, tmp_path: Path) -> None:
+    folder = save(random_weights(bidirectional()[name]()), tmp_path / name)
+    with pytest.raises(UnsupportedError, match="its words look at later words, so it cannot continue a text"):
+        saccade.open(folder)
+
+
+def test_the_same_class_is_opened_if_its_words_only_look_back(tmp_path: Path) -> None:
+    config = hf.BertConfig(
+        vocab_size=23, hidden_size=12, num_hidden_layers=2, num_attention_heads=3, intermediate_size=20, is_decoder=True
+    )
+    opened = saccade.open(save(random_weights(hf.BertLMHeadModel(config)), tmp_path / "bert"))
+    assert len(opened.predict([TEXT], sample=False, max_tokens=3)[0].ids) == 3
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["ConvBert", "FNet"])
+def test_a_text_in_a_padded_batch_gets_the_logits_it_gets_alone(name: str, tmp_path: Path) -> None:
+    sizes: dict[str, Any] = {"vocab_size": 23, "hidden_size": 12, "num_hidden_layers": 2, "intermediate_size": 20}
+    if name == "ConvBert":
+        sizes |= {"embedding_size": 12, "num_attention_heads": 2, "head_ratio": 2, "conv_kernel_size": 3}
+    config = getattr(hf, f"{name}Config")(max_position_embeddings=LENGTH, **sizes)
+    folder = save(random_weights(getattr(hf, f"{name}ForMaskedLM")(config)), tmp_path)
+    network = read_by_transformers(folder, "Chosen.").network
+    tokens, lengths = torch.tensor([[3, 4, 5, 6, 7, 8, 9], [9, 8, 7, 0, 0, 0, 0]]), torch.tensor([7, 3])
+    both = network(tokens, lengths)
+    assert both.shape == (2, 7, 23)
+    for row, length in enumerate(lengths.tolist()):
+        alone = network(tokens[row : row + 1, :length], lengths[row : row + 1])
+        torch.testing.assert_close(both[row, :length], alone[0])
+
+
+@pytest.mark.parametrize("engine", ["auto", "transformers"])
+def test_outputs_that_are_not_labels_are_refused_by_every_engine(engine: str, tmp_path: Path) -> None:
+    folder = save(labelling("Sequence", bert), tmp_path)
+    about = json.loads((folder / "config.json").read_text()) | {"problem_type": "regression"}
+    (folder / "config.json").write_text(json.dumps(about))
+    with pytest.raises(FileError, match='problem_type is "regression"') as caught:
+        saccade.open(folder, engine=engine)
+    assert not isinstance(caught.value, UnsupportedError)
+
+
 def test_what_it_cannot_do_is_refused_in_a_sentence(yarn: Path, tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="rope_type = yarn"):
         saccade.open(yarn, engine="torch")
@@ -104,7 +158,7 @@ def test_what_it_cannot_do_is_refused_in_a_sentence(yarn: Path, tmp_path: Path) 
     bart = tmp_path / "bart"
     bart.mkdir()
     (bart / "config.json").write_text(json.dumps({"model_type": "pegasus", "architectures": ["PegasusModel"]}))
-    with pytest.raises(UnsupportedError, match=r"model_type is 'pegasus'.* not for 'PegasusModel'"):
+    with pytest.raises(UnsupportedError, match=r"model_type is 'pegasus'.* supported, not 'PegasusModel'"):
         saccade.open(bart)
 
 

@@ -115,7 +115,7 @@ def test_every_family_describes_the_networks_that_it_has(name: str, tmp_path: Pa
     for file, content in pretrained_files(described).items():
         (folder / file).write_bytes(content)
     again = read_pretrained(folder)
-    assert described.family.model_type in FAMILIES
+    assert described.layout.model_type in FAMILIES
     for key, tensor in first.network.state_dict().items():
         assert torch.equal(again.network.state_dict()[key], tensor), key
     assert set(load_file(folder / "model.safetensors")) == set(described.tensors())

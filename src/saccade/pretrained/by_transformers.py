@@ -18,13 +18,12 @@ from torch import Tensor, nn
 
 from saccade.errors import FileError, UnsupportedError, counted
 from saccade.extras import needs_extra
-from saccade.models import Config
 from saccade.models.targets import Positions, Targets, answer
-from saccade.pretrained.family import Family, Pretrained, Use
+from saccade.pretrained.family import ForeignConfig, Pretrained, Use, check_problem
 from saccade.pretrained.fields import WITHOUT_EFFECT, read_fields
 from saccade.pretrained.tensors import find_tensors
 
-__all__ = ["ForeignConfig", "read_by_transformers"]
+__all__ = ["read_by_transformers"]
 
 #: The ends of the names of classes that can be run, and what the classes are for.
 _USES: Mapping[str, Use] = {
@@ -35,17 +34,10 @@ _USES: Mapping[str, Use] = {
 }
 #: Fields of rotary positions in older files, which the library reads although its tables no longer name them.
 _ROTARY = ("rope_theta", "rope_scaling", "rotary_pct", "rotary_emb_base", "partial_rotary_factor")
+#: The largest difference between equal logits, relative to the largest of them.
+_ROUNDING = 1e-5
 #: The number of positions of a model that names no limit.
 _UNLIMITED = 1 << 20
-
-
-class ForeignConfig(Config):
-    """What Saccade needs to know of a network that it cannot express."""
-
-    model_type: str
-    max_length: int
-    position: str  # "learned" if there is a limit to the length of a text
-    token_types: int = 0
 
 
 class _Logits:
@@ -71,6 +63,14 @@ class _Foreign(nn.Module):
     def logits(self, tokens: Int[Tensor, "B N"], **given: Any) -> Tensor:
         found: Tensor = self.network(input_ids=tokens, **given).logits
         return found
+
+    def each(
+        self, tokens: Int[Tensor, "B N"], lengths: Int[Tensor, " B"], types: Int[Tensor, "B N"] | None = None
+    ) -> Iterator[Tensor]:
+        """Yield the logits of each text, read alone: not every architecture ignores padding."""
+        for row, length in enumerate(lengths.tolist()):
+            given = {} if types is None else {"token_type_ids": types[row : row + 1, :length]}
+            yield self.logits(tokens[row : row + 1, :length], **given)
 
 
 class ForeignDecoder(_Foreign):
@@ -104,24 +104,19 @@ class ForeignEncoder(_Foreign):
         targets: Targets | None = None,
         at: Positions | None = None,
     ) -> Tensor:
-        given = {}
-        if lengths is not None:
-            given["attention_mask"] = (torch.arange(tokens.shape[1]) < lengths.cpu()[:, None]).long().to(tokens.device)
-        return answer(_Logits(), self.logits(tokens, **given), targets, at)
+        if lengths is None:
+            return answer(_Logits(), self.logits(tokens), targets, at)
+        padded = [F.pad(one, (0, 0, 0, tokens.shape[1] - one.shape[1])) for one in self.each(tokens, lengths)]
+        return answer(_Logits(), torch.cat(padded), targets, at)
 
 
 class ForeignClassifier(_Foreign):
-    """A network that labels texts. It reads one text at a time, because not every architecture ignores padding."""
+    """A network that labels texts."""
 
     def forward(
         self, tokens: Int[Tensor, "B N"], lengths: Int[Tensor, " B"], types: Int[Tensor, "B N"] | None = None
     ) -> Float[Tensor, "B L"]:
-        found = []
-        for row, length in enumerate(lengths.tolist()):
-            typed = types is not None and self.config.token_types > 1
-            given = {"token_type_ids": types[row : row + 1, :length]} if typed and types is not None else {}
-            found.append(self.logits(tokens[row : row + 1, :length], **given))
-        return torch.cat(found)
+        return torch.cat(list(self.each(tokens, lengths, types if self.config.token_types > 1 else None)))
 
 
 _WRAPPERS: Mapping[Use, type[_Foreign]] = {
@@ -139,7 +134,9 @@ def read_by_transformers(path: Path, reason: str) -> Pretrained:
             import transformers
     except ImportError as error:
         raise UnsupportedError(f"{reason} {error}") from None
-    fields, files = read_fields(path / "config.json").values, find_tensors(path)
+    read = read_fields(path / "config.json")
+    check_problem(read, use)
+    fields, files = read.values, find_tensors(path)
     layers = fields.get("num_hidden_layers")
     if isinstance(layers, int) and layers > len(files):
         raise FileError(
@@ -156,10 +153,10 @@ def read_by_transformers(path: Path, reason: str) -> Pretrained:
         position="unlimited" if limit is None else "learned",
         token_types=getattr(config, "type_vocab_size", 0) or 0,
     )
-    family = Family(known.model_type, known.model_type, {name: use}, cast(Any, None), (), cast(Any, None))
-    return Pretrained(
-        family, use, cast(Any, known), _WRAPPERS[use](network, known).eval(), fields, config.vocab_size, unused, False
-    )
+    wrapped = _WRAPPERS[use](network, known).eval()
+    if isinstance(wrapped, ForeignDecoder):
+        _check_order(wrapped, config.vocab_size, reason)
+    return Pretrained(known.model_type, use, known, wrapped, fields, config.vocab_size, unused)
 
 
 def _use(path: Path, reason: str) -> tuple[Use, str]:
@@ -170,21 +167,27 @@ def _use(path: Path, reason: str) -> tuple[Use, str]:
         if isinstance(name, str) and name.endswith(end) and name.isidentifier():
             return use, name
     raise UnsupportedError(
-        f"{reason} Nor can it be run by transformers from here, which is done for classes that end in "
-        f"{', '.join(_USES)}, not for {str(name)[:60]!r}."
+        f"{reason} transformers cannot run it here either: only classes whose names end in {', '.join(_USES)} are "
+        f"supported, not {str(name)[:60]!r}."
     )
 
 
 def _check_known(kind: Any, name: str, fields: Mapping[str, Any], reason: str) -> None:
     """Refuse what the library would pass over: a class of another architecture, or a field that it does not know."""
     if kind is None or getattr(kind, "config_class", None) is None:
-        raise UnsupportedError(f"{reason} This version of transformers has no class {name[:60]} either.")
+        raise UnsupportedError(
+            f"{reason} transformers cannot run it here either: this version has no class {name[:60]}."
+        )
     if kind.config_class.model_type != fields.get("model_type"):
-        raise UnsupportedError(f"{reason} Nor does {name[:60]} of transformers belong to this model_type.")
+        raise UnsupportedError(
+            f"{reason} transformers cannot run it here either: its class {name[:60]} is for another model_type."
+        )
     known = {*kind.config_class().to_dict(), *kind.config_class.attribute_map, *WITHOUT_EFFECT, *_ROTARY}
     for field, value in fields.items():
         if field not in known and value is not None and (field, value) != ("position_embedding_type", "absolute"):
-            raise UnsupportedError(f"{reason} Nor does transformers know the field {field[:60]!r}.")
+            raise UnsupportedError(
+                f"{reason} transformers cannot run it here either: it does not know the field {field[:60]!r}."
+            )
 
 
 def _opened(path: Path, kind: Any, name: str, reason: str) -> tuple[nn.Module, tuple[str, ...]]:
@@ -210,8 +213,30 @@ def _opened(path: Path, kind: Any, name: str, reason: str) -> tuple[nn.Module, t
             said = counted(len(missing), "tensor")
             raise FileError(f"{path} lacks {said} that transformers needs for {name}, such as {missing[0]}.")
         return network.eval(), tuple(sorted(about.get("unexpected_keys", ())))
+    raise UnsupportedError(f"{reason} transformers cannot open it either: {_first_line(error)}.")
+
+
+@torch.inference_mode()
+def _check_order(decoder: ForeignDecoder, vocabulary: int, reason: str) -> None:
+    """Refuse a network whose words look at later words: two texts that differ in the last word must have the same
+    logits before it."""
+    count = max(2, min(5, decoder.config.max_length))
+    text = torch.arange(vocabulary - count, vocabulary).clamp(min=0)  # the first ids are often special
+    other = torch.cat([text[:-1], text[:1]])
+    try:
+        first, second = (decoder(one[None])[0, :-1] for one in (text, other))
+    except Exception as error:  # the library raises every kind
+        raise UnsupportedError(f"{reason} transformers cannot run it either: {_first_line(error)}.") from None
+    if float((first - second).abs().max()) > _ROUNDING * float(first.abs().max()):
+        raise UnsupportedError(
+            f"{reason} transformers opens it, but its words look at later words, so it cannot continue a text."
+        )
+
+
+def _first_line(error: Exception | None) -> str:
+    """The first line of what an error says, without a full stop."""
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    raise UnsupportedError(f"{reason} Nor can transformers open it: {first[:300].rstrip('.')}.")
+    return first[:300].rstrip(".")
 
 
 def _longest(network: nn.Module, config: Any) -> int | None:

@@ -17,7 +17,7 @@ from saccade.models import EncoderDecoder, TransformerConfig
 from saccade.models.layers import Activation
 from saccade.models.weights import assign, unshared
 from saccade.pretrained.ctranslate2 import LONGEST
-from saccade.pretrained.family import Family, Pretrained
+from saccade.pretrained.family import Pretrained
 from saccade.pretrained.fields import read_table
 
 __all__ = ["is_ctranslate2", "read_ctranslate2"]
@@ -87,10 +87,7 @@ def read_ctranslate2(folder: Path) -> Pretrained:
             raise FileError(f"{folder / MODEL}: {name} contains NaN or infinity; weights must be finite.")
     settings.refuse_unread()
     assign(network, tensors)
-    family = Family("CTranslate2", "ctranslate2", {}, lambda *_: config, (), lambda _: {})
-    return Pretrained(
-        family, "rewrite", config, network.eval(), fields, len(entries[1]), (), is_bare=False, entries=entries
-    )
+    return Pretrained("CTranslate2", "rewrite", config, network.eval(), fields, len(entries[1]), entries=entries)
 
 
 def _entries(folder: Path, side: str, unknown: str) -> list[str]:

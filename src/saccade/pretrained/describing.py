@@ -58,7 +58,8 @@ def as_pretrained(
         }
         differing = _differing(family, fields, use, network)
         if not differing:
-            return Pretrained(family, use, config, network, fields, vocabulary, (), use == "encode", preparation)
+            is_bare = use == "encode"
+            return Pretrained(family.name, use, config, network, fields, vocabulary, (), family, is_bare, preparation)
         if nearest is None or len(differing) < len(nearest[0]):
             nearest = differing, family.name
     assert nearest is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -12,12 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from saccade.errors import FileError
-from saccade.models import TransformerConfig
+from saccade.models import Config, TransformerConfig
 from saccade.models.weights import unshared
 from saccade.pretrained.fields import Fields
 from saccade.pretrained.pixels import Preparation
 
-__all__ = ["Family", "NamedRow", "Pretrained", "Row", "Use", "read_labels"]
+__all__ = ["Family", "ForeignConfig", "NamedRow", "Pretrained", "Row", "Use", "check_problem", "read_labels"]
 
 #: What a model can be used for: fill in hidden words, continue a text, write one text from another, give a text a
 #: vector or a label, or each of its words, or an image.
@@ -114,6 +115,17 @@ class Family:
         return name
 
 
+def check_problem(fields: Fields, use: Use) -> None:
+    """Refuse outputs that are not labels, such as those of a regression; no library can run them as labels."""
+    allowed = ["single_label_classification", *(["multi_label_classification"] if use == "label texts" else [])]
+    given = fields.values.get("problem_type")
+    if given is not None and given not in allowed:
+        raise FileError(
+            f"{fields.where}: problem_type is {json.dumps(given)[:60]}; Saccade only gives a meaning to the outputs of "
+            f"{' or '.join(allowed)}."
+        )
+
+
 def read_labels(fields: Mapping[str, Any]) -> list[str]:
     """Return the labels that a config.json names, or two numbered labels if it names none.
 
@@ -129,18 +141,28 @@ def read_labels(fields: Mapping[str, Any]) -> list[str]:
     return [f"{label} ({id})" if counts[label] > 1 else str(label) for id, label in enumerate(found)]
 
 
+class ForeignConfig(Config):
+    """What Saccade needs to know of a network that it cannot express."""
+
+    model_type: str
+    max_length: int
+    position: str  # "learned" if there is a limit to the length of a text
+    token_types: int = 0
+
+
 @dataclass(frozen=True)
 class Pretrained:
-    """A model of another library, as a Saccade network."""
+    """A model of another library, as a network that tasks of Saccade can use."""
 
-    family: Family
+    family: str  # its name
     use: Use
-    config: TransformerConfig
+    config: TransformerConfig | ForeignConfig
     network: nn.Module
     fields: Mapping[str, Any]  # its config.json
     vocabulary: int
-    unused: tuple[str, ...]  # tensors of its files that our network does not have
-    is_bare: bool  # whether its tensors lack the prefix of the family
+    unused: tuple[str, ...] = ()  # tensors of its files that our network does not have
+    layout: Family | None = None  # how its home library names its tensors, if Saccade can write them
+    is_bare: bool = False  # whether its tensors lack the prefix of the family
     preparation: Preparation | None = None  # of the images that it takes
     entries: tuple[list[str], list[str]] | None = None  # the tokens of source and target, if a file lists them
 
@@ -168,13 +190,14 @@ class Pretrained:
 
     def tensors(self) -> dict[str, Tensor]:
         """Saccade's weights under the names of the home library, as it saves them."""
+        assert self.layout is not None
         ours = unshared(self.network)
         found: dict[str, Tensor] = {}
-        for pair in self.family.pairs(self.network):
+        for pair in self.layout.pairs(self.network):
             found |= dict(zip(pair.theirs, pair.to_theirs([ours[name] for name in pair.ours]), strict=True))
         for name in self.unused:  # what was stored twice is stored twice again
-            original = self.family.embedding if name == self.family.tied else self.family.copies.get(name)
+            original = self.layout.embedding if name == self.layout.tied else self.layout.copies.get(name)
             if original is not None:
                 found[name] = found[original].clone()
-        prefix = self.family.prefix if self.is_bare else ""
+        prefix = self.layout.prefix if self.is_bare else ""
         return {name.removeprefix(prefix): tensor for name, tensor in found.items()}

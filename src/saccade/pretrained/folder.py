@@ -30,7 +30,7 @@ from saccade.pretrained.bart import BART, MARIAN
 from saccade.pretrained.bert import ALBERT, BERT, DISTILBERT, ROBERTA
 from saccade.pretrained.ctranslate2_folder import MODEL as CTRANSLATE2
 from saccade.pretrained.ctranslate2_folder import is_ctranslate2, read_ctranslate2
-from saccade.pretrained.family import Family, Pretrained, Use, read_labels
+from saccade.pretrained.family import Family, Pretrained, Use, check_problem, read_labels
 from saccade.pretrained.fields import Fields, read_fields
 from saccade.pretrained.gpt2 import GPT2
 from saccade.pretrained.gpt_neox import GPT_NEOX
@@ -87,8 +87,7 @@ def read_pretrained(path: Path) -> Pretrained:
         said = describe_invalid(first, ".".join(map(str, first["loc"])))
         raise FileError(f"{fields.where} describes a network that cannot be built ({said}).") from None
     config = with_head(config, family, use, sentence_fields(path) if use == "encode" else {})
-    several = ("multi_label_classification",) if use == "label texts" else ()
-    fields.expect("problem_type", None, "single_label_classification", *several)
+    check_problem(fields, use)
     vocabulary = 0 if use == "label images" else fields.whole("vocab_size")
     fields.expect("pruned_heads", {}, [])
     fields.refuse_unknown(family.name)
@@ -114,7 +113,9 @@ def read_pretrained(path: Path) -> Pretrained:
     prepared = None
     if isinstance(config, VisionConfig):
         prepared = read_preparation(path, config.image_size, config.channels)
-    return Pretrained(family, use, config, network.eval(), fields.values, vocabulary, unused, is_bare, prepared)
+    return Pretrained(
+        family.name, use, config, network.eval(), fields.values, vocabulary, unused, family, is_bare, prepared
+    )
 
 
 def pretrained_files(model: Pretrained) -> dict[str, bytes]:

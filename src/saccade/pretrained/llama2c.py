@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +15,6 @@ from saccade.errors import FileError, SaccadeError, describe_invalid
 from saccade.models import DecoderOnly, TransformerConfig
 from saccade.models.weights import assign
 from saccade.pretrained.family import Pretrained
-from saccade.pretrained.llama import LLAMA
 
 __all__ = ["find_llama2c", "read_llama2c"]
 
@@ -109,8 +107,7 @@ def read_llama2c(path: Path) -> Pretrained:
         raise FileError(f"{path} describes a network that cannot be built: {error}") from None
     assign(network, _ours(header, found))
     fields = {"bos_token_id": 1, "eos_token_id": 2, "max_position_embeddings": header.length}
-    family = replace(LLAMA, name="Llama (llama2.c)", rows=())
-    return Pretrained(family, "continue", config, network.eval(), fields, abs(header.vocabulary), (), False)
+    return Pretrained("Llama (llama2.c)", "continue", config, network.eval(), fields, abs(header.vocabulary))
 
 
 def _ours(header: _Header, found: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -56,7 +56,7 @@ def _bundle(path: Path, model: Pretrained, kind: str) -> Bundle:
         model.network,
         entry.predictor.options(),
         data=_data(model),
-        family=model.family.name,
+        family=model.family,
         unused=model.unused,
     )
 

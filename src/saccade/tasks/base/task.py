@@ -140,7 +140,7 @@ class TaskState(ABC):
     @classmethod
     def adopt(cls, model: Pretrained, tokenizer: ForeignTokenizer) -> Self:
         """Return the state for a model that another library trained."""
-        raise OptionError(f"{model.family.name} models cannot be used for this task.")
+        raise OptionError(f"{model.family} models cannot be used for this task.")
 
     def continued(self, settings: Mapping[str, Any], train: Sequence[Any]) -> Self:
         """Return the state for a new run, with its own recipe and examples, that starts from this model's weights."""

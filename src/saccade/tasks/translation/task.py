@@ -131,7 +131,7 @@ class TranslationState(TaskState):
             return cls(*_of_entries(model, *model.entries))
         assert tokenizer is not None
         if tokenizer.special.start is None or tokenizer.special.end is None:
-            raise FileError(f"This {model.family.name} model does not say which tokens start and end a text.")
+            raise FileError(f"This {model.family} model does not say which tokens start and end a text.")
         return cls(tokenizer, tokenizer)
 
     @classmethod
