@@ -562,3 +562,60 @@ def test_texts_are_written_as_they_are_read_without_a_header(tmp_path: Path, hea
     written = reader.write(data, texts, tmp_path / "part")[1]
     again = reader.read_for_scoring(data.model_copy(update={"file": written}))
     assert [(one.label, one.text) for one in again] == [(one.label, one.text) for one in texts] == TEXTS
+
+
+def test_columns_of_training_say_nothing_about_lines_without_a_table(tmp_path: Path) -> None:
+    """Otherwise every text would lose its first word without a word."""
+    data = {"file": "train.tsv", "text_column": "1", "label_column": "0"}
+    predictor, path = opened(classification(toy_texts(20, seed=1)), data), tmp_path / "a.txt"
+    path.write_text("Great film indeed\nA dull story\n")
+    assert predictor.read_file(path)[0] == ["Great film indeed", "A dull story"]
+
+
+@pytest.mark.parametrize(
+    ("name", "columns"),
+    [("classification", "text,label"), ("classification", "0"), ("translation", "1,0"), ("language-model", "0")],
+)
+def test_columns_of_a_file_without_columns_are_refused(tmp_path: Path, name: str, columns: str) -> None:
+    task: Task = {
+        "classification": lambda: classification(toy_texts(20, seed=1)),
+        "translation": lambda: Translation(TranslationState(WORDS, WORDS)),
+        "language-model": lambda: LanguageModel(LanguageModelState(WORDS, 8, separated=True)),
+    }[name]()
+    predictor, path = opened(task, {"source": "a.en"} if name == "translation" else {}), tmp_path / "a.txt"
+    path.write_text("a dog\na cat\n")
+    assert predictor.read_file(path)[0] == ["a dog", "a cat"]
+    predictor.read_otherwise(columns=columns)
+    with pytest.raises(FileError, match=r"a\.txt is not a .*, so it has no columns.*; leave out --columns\."):
+        predictor.read_file(path)
+
+
+def test_columns_chosen_in_a_text_file_with_tabs_are_read(tmp_path: Path) -> None:
+    """Even if the model was trained on two files of lines."""
+    predictor, path = opened(Translation(TranslationState(WORDS, WORDS)), {"source": "a.en"}), tmp_path / "a.txt"
+    path.write_text("un chien\ta dog\nun chat\ta cat\n")
+    predictor.read_otherwise(columns="1")
+    assert predictor.read_file(path)[0] == ["a dog", "a cat"]
+
+
+def test_a_table_of_bad_rows_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    predictor, path = opened(classification(toy_texts(20, seed=1)), {"skip_bad_rows": True}), tmp_path / "a.tsv"
+    path.write_text("good\t\nbad\t\n")
+    with pytest.raises(
+        FileError, match=r"There are no texts in .*a\.tsv: all of its rows are bad, the first: .*line 1"
+    ):
+        predictor.read_file(path)
+
+
+@pytest.mark.parametrize("separator", [None, ","])
+@pytest.mark.parametrize("second", [None, "b"])
+def test_the_same_bad_rows_are_skipped_with_a_second_text_and_several_labels(
+    tmp_path: Path, second: str | None, separator: str | None
+) -> None:
+    path, reader = tmp_path / "a.csv", TASKS["classification"].data
+    path.write_text("text,b,label\none,x,good\ntwo,,good\n,y,good\nthree,z,\n,,\nfour\nfive,v,bad\n")
+    data = {"file": str(path), "second_column": second, "label_separator": separator, "skip_bad_rows": True}
+    scored = [one.texts for one in reader.read_for_scoring(reader.settings.read(data, "the test"))]
+    read = opened(classification(toy_texts(20, seed=1)), data).read_file(path)[0]
+    assert [(one,) if isinstance(one, str) else one for one in read] == scored
+    assert len(scored) == 2 + (second is None) + (separator is not None)

@@ -214,6 +214,11 @@ class Predictor(ABC):
         }
         return found | self._read_otherwise
 
+    @property
+    def chose_columns(self) -> bool:
+        """Whether ``read_otherwise`` gave the columns of files; otherwise they are those of the training files."""
+        return any(key in self._read_otherwise for key in task_of_model(self.task.name).data.column_fields)
+
     def read_otherwise(self, columns: str | None = None, encoding: str | None = None, lines: bool = False) -> None:
         """Read files otherwise than the training files: other columns (as in ``DataReader.inputs_from``), another
         encoding, or, with ``lines``, each line as one input, whatever it looks like."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,11 @@ from torch import Tensor
 
 from saccade.attention import watch
 from saccade.attention.watching.watch import Rows
-from saccade.data.inputs import LabelledFormat, read_texts
+from saccade.data.inputs import LabelledFormat, read_pairs, read_texts
 from saccade.data.labelled import LABEL_FIRST, LabelledText
 from saccade.data.lines import suffix
 from saccade.data.paths import column
-from saccade.data.tables import TABLES, note_skipped, read_columns, table_format
+from saccade.data.tables import TABLES, table_format
 from saccade.errors import InputTypeError, OptionError
 from saccade.lens.axis import Axis
 from saccade.lens.view import View, view
@@ -118,21 +118,26 @@ class ClassificationPredictor(TextInputPredictor):
 
     def read_file(self, path: Path) -> tuple[list[Any], str]:
         how = self.read_as
-        if how["second_column"] is not None and table_format(path) in TABLES and not how.get("lines"):
-            return self._read_pairs(path, how)
-        columns = [None if how[key] is None else column(how[key]) for key in ("label_column", "text_column")]
+        names = "label_column", "text_column", "second_column"
+        label, text, second = (None if how[key] is None else column(how[key]) for key in names)
         trained = self.bundle.data.get("file")
         in_lines = trained is not None and suffix(trained) not in TABLES
+        labelled = LabelledFormat(self.task.labels, in_lines, how["label_separator"])
+        options = {"header": how["header"], "encoding": how["encoding"], "skip_bad": how["skip_bad_rows"]}
+        lines = how.get("lines", False)
+        if second is not None and table_format(path) in TABLES and not lines:
+            assert text is not None
+            return read_pairs(path, (label, text, second), labelled=labelled, **options)
+        columns = [label, text, *([] if second is None else [second])]
         return read_texts(
             path,
             columns,
             1,
             in_order=LABEL_FIRST,
-            labelled=LabelledFormat(self.task.labels, in_lines),
-            header=how["header"],
-            encoding=how["encoding"],
-            skip_bad=how["skip_bad_rows"],
-            lines=how.get("lines", False),
+            labelled=labelled,
+            lines=lines,
+            chosen=self.chose_columns,
+            **options,
         )
 
     def answer(self, inputs: Sequence[str], options: Any, now: Snapshot) -> list[ClassificationAnswer]:
@@ -159,15 +164,6 @@ class ClassificationPredictor(TextInputPredictor):
         found = self.task.encode_texts(unlabelled, [-1] * len(unlabelled))
         # An empty text has no tokens, and so gets no label: the model would make one up.
         return [one if all(map(str.strip, one.text.texts)) else one._replace(tokens=[]) for one in found]
-
-    def _read_pairs(self, path: Path, how: Mapping[str, Any]) -> tuple[list[Any], str]:
-        """Read the two columns of texts in a table."""
-        columns = column(how["text_column"]), column(how["second_column"])
-        bad: list[str] | None = [] if how["skip_bad_rows"] else None
-        notes, rows = read_columns(path, columns, header=how["header"], encoding=how["encoding"], bad=bad)
-        pairs = [tuple(" ".join(cell.split()) for cell in cells) for _, cells in rows]
-        said = (f"pairs of texts from columns {columns[0]} and {columns[1]}", *notes, *note_skipped(bad))
-        return [pair for pair in pairs if any(pair)], "; ".join(said)
 
     def _answer(self, encoded: EncodedText, scores: Sequence[float], now: Snapshot) -> ClassificationAnswer:
         compute_attention = now.later(self._view, encoded)

@@ -59,7 +59,7 @@ class LanguageModelPredictor(TextInputPredictor, ContinuesText):
         return "language models"
 
     def read_file(self, path: Path) -> tuple[list[str], str]:
-        return read_prompts(path, **self.read_as)
+        return read_prompts(path, **self.read_as, chosen=self.chose_columns)
 
     def cost(self, given: str, options: GenerationOptions) -> Cost:
         return Cost.of(self.count_tokens(given), options.max_tokens, options.tries if options.sample else options.beam)

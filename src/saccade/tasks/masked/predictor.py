@@ -57,7 +57,7 @@ class MaskedLanguageModelPredictor(TextInputPredictor):
         return [_masked(text) for text in found]
 
     def read_file(self, path: Path) -> tuple[list[str], str]:
-        return read_prompts(path, **self.read_as)
+        return read_prompts(path, **self.read_as, chosen=self.chose_columns)
 
     def unknown(self, given: str) -> list[str]:
         return super().unknown(given.replace(MASK_TEXT, " "))

@@ -71,7 +71,9 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
     def read_file(self, path: Path) -> tuple[list[str], str]:
         how = self.read_as
         columns = [None if how[key] is None else column(how[key]) for key in ("source_column", "target_column")]
-        from_lines = self.bundle.data.get("source") is not None and suffix(path) not in TABLES
+        from_lines = (
+            self.bundle.data.get("source") is not None and suffix(path) not in TABLES and not self.chose_columns
+        )
         return read_texts(
             path,
             columns,
@@ -80,6 +82,7 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
             encoding=how["encoding"],
             skip_bad=how["skip_bad_rows"],
             lines=how.get("lines", from_lines),
+            chosen=self.chose_columns,
         )
 
     def examples(self, probe: Sequence[str] = ()) -> list[Any]:
