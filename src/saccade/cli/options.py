@@ -56,7 +56,8 @@ Precision = Annotated[str, typer.Option(help="Precision of matrix products: fp32
 Engine = Annotated[
     str,
     typer.Option(
-        help="What runs the model: torch, ctranslate2 (translates faster), transformers, or auto (see the guide)."
+        help="What runs the model: torch, ctranslate2, transformers, or auto (torch; ctranslate2 for int8, and "
+        "for large files of `predict`; transformers for models that Saccade's networks cannot express)."
     ),
 ]
 Workers = Annotated[int, typer.Option(help="Number of CPU processes that share the work.", min=1, max=256)]

@@ -151,7 +151,10 @@ def predict(
     if output is not None:
         read_by = {"columns": columns, "lines": lines, "encoding": encoding}
         details = {"alignments": alignments, "precision": precision, "engine": engine, **read_by}
-        _write_answers(opened, model, given, inputs, options, output, lines_of, as_json, details, processes)
+        from saccade.cli.jobs import answer_file
+
+        written = answer_file(opened, model, given, inputs, options, output, lines_of, as_json, details, processes)
+        console(stderr=True).print(f"The answers are in {written}.", markup=False)
     elif opened.streams and not (from_file or as_json or alignments or {"tries", "n_best"} & set(options)):
         _print_stream(opened.stream(inputs[0], **options))
     else:
@@ -183,13 +186,6 @@ def _check_options(
         said = "only affects beam search; add --no-sample" if sample else "only affects sampling; add --sample"
         raise OptionError(f"--{name.replace('_', '-')} {said}.")
     return options
-
-
-def _write_answers(*job: Any) -> None:
-    """Answer a file into a folder (``saccade.cli.jobs.answer_file``), and say where the answers are."""
-    from saccade.cli.jobs import answer_file
-
-    console(stderr=True).print(f"The answers are in {answer_file(*job)}.", markup=False)
 
 
 def _print_answers(

@@ -88,7 +88,7 @@ class LabelTask(Task):
         """Return the logits of all labels for each item in a batch, in order."""
 
     def log_probabilities(self, logits: Float[Tensor, "n L"]) -> Float[Tensor, "n L"]:
-        """Turn the scores of the labels into log-probabilities; an item has exactly one of them."""
+        """Turn logits into log-probabilities; here each item has exactly one label."""
         return logits.log_softmax(dim=-1)
 
     def targets(self, batch: Any) -> Int[Tensor, " n"]:
