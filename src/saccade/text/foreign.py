@@ -10,6 +10,7 @@ import json
 import re
 import struct
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ class ForeignTokenizer(Tokenizer):
         self.kind = str(described["model"].get("type") or "BPE")
         vocabulary = inner.get_vocab(with_added_tokens=True)
         entries = {id: piece for piece, id in vocabulary.items()}
+        self._has_ids_only = all(piece == str(id) for piece, id in vocabulary.items())
         added = {one["id"] for one in described.get("added_tokens") or () if one.get("special")}
         ids = {role: vocabulary.get(name) if isinstance(name, str) else name for role, name in names.items()}
         ids = {role: id if id is not None and 0 <= id < size else None for role, id in ids.items()}
@@ -81,12 +83,18 @@ class ForeignTokenizer(Tokenizer):
         """Whether the tokenizer says how two texts are joined to one."""
         try:
             return bool(self.pair_frame)
-        except Exception:  # also if it cannot split the texts with which this is tried
+        except OptionError:
             return False
 
-    @property
+    @cached_property
     def pair_frame(self) -> PairFrame:
-        found = self._inner.encode("a", "a", add_special_tokens=True)
+        unsaid = OptionError("The tokenizer of this model does not say how two texts are joined, so it reads only one.")
+        try:
+            found = self._inner.encode("a", "a", add_special_tokens=True)
+        except Exception:  # the library raises no narrower class: a vocabulary without "a" or an unknown token
+            raise unsaid from None
+        if not {0, 1} <= set(found.sequence_ids):
+            raise unsaid
         parts: dict[int, list[int]] = {0: [], 1: [], 2: []}  # before, between and after the two texts
         texts = found.sequence_ids
         for place, (id, text) in enumerate(zip(found.ids, texts, strict=True)):
@@ -96,9 +104,7 @@ class ForeignTokenizer(Tokenizer):
         plain = [0] * len(found.ids)
         typed = [int(place >= second) for place in range(len(found.ids))]
         if not parts[1] or found.type_ids not in (plain, typed):
-            raise OptionError(
-                "The tokenizer of this model does not say how two texts are joined, so it reads only one."
-            )
+            raise unsaid
         return PairFrame(parts[0], parts[1], parts[2], has_types=found.type_ids == typed)
 
     def ended(self, ids: Sequence[int]) -> list[int]:
@@ -150,6 +156,11 @@ class ForeignTokenizer(Tokenizer):
         except Exception as error:  # the library raises no narrower class: a vocabulary without an unknown token
             words = (word for text in texts for word in text.split())
             found = next((word for word in words if self._inner.token_to_id(word) is None), "")
+            if self._has_ids_only:
+                raise OptionError(
+                    f"The folder of this model has no tokenizer file, such as tokenizer.json or vocab.txt, so a text "
+                    f"is ids from 0 to {self.vocabulary_size - 1} with spaces between them; {found[:40]!r} is not one."
+                ) from None
             said = f"it does not have {found[:40]!r}" if found and self.kind == "WordLevel" else str(error)
             raise OptionError(f"The vocabulary of this model has no token for unknown words, and {said}.") from None
 
