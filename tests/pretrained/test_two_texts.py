@@ -14,9 +14,10 @@ from tiny import TOLERANCE, WORDS, albert, bert, distilbert, labelling, save, sa
 
 import saccade
 from saccade.data.labelled import read_labelled
-from saccade.errors import FileError, OptionError
+from saccade.errors import FileError, InputTypeError, OptionError
+from saccade.serving.effects import words_left_out
 from saccade.tasks.base.exporting import export
-from saccade.tasks.classification.several import SeveralPredictions, true_labels
+from saccade.tasks.classification.several import SeveralPredictions, is_chosen, true_labels
 
 PAIRS = [("the dog sleeps .", "the film was very very good ."), ("the cat", "the dog was bad")]
 
@@ -36,7 +37,7 @@ def test_two_texts_get_the_probabilities_of_the_home_library(kind: Any, tmp_path
     given = tokenizer(*map(list, zip(*PAIRS, strict=True)), padding=True, return_tensors="pt")
     types = {"token_type_ids": given["token_type_ids"]} if kind is not distilbert else {}
     expected = theirs(given["input_ids"], attention_mask=given["attention_mask"], **types).logits.softmax(dim=-1)
-    answers = opened.predict([PAIRS[0], " ||| ".join(PAIRS[1])])
+    answers = opened.predict([PAIRS[0], list(PAIRS[1])])
     found = torch.tensor([[one.probabilities[label] for label in ("bad", "good", "mixed")] for one in answers])
     torch.testing.assert_close(found, expected, **TOLERANCE)
     name = answers[0].view.names[0]
@@ -157,3 +158,65 @@ def test_scores_of_several_labels_by_hand() -> None:
     assert scores.macro_f1 == pytest.approx(100 * (2 / 3 + 1 + 0) / 3)
     expected = -sum(map(math.log, (0.9, 0.6, 0.4, 0.7, 0.8, 0.9))) / 6
     assert scores.loss == pytest.approx(expected, rel=1e-5)
+
+
+def one_or_two(folder: Path, **config: Any) -> Any:
+    return saccade.open(with_words(labelling("Sequence", bert, vocab_size=len(WORDS), **config), folder))
+
+
+def test_a_model_of_one_text_or_two_asks_for_a_list(tmp_path: Path) -> None:
+    opened = one_or_two(tmp_path)
+    for given in ("the dog\tthe cat", "the dog ||| the cat", ["the dog ||| the cat"], "|||"):
+        with pytest.raises(
+            OptionError,
+            match=r"Input 2: this model reads one text or two; give two as a list .* without a tab or \|\|\|",
+        ):
+            opened.predict(["the dog", given])
+    pair = ["the dog", "the cat"]
+    assert opened.parse(json.dumps(pair)) == opened.from_json(pair) == opened.from_json(json.dumps(pair)) == pair
+    assert opened.parse("[MASK] the dog") == "[MASK] the dog"
+    assert opened.predict([["the dog"]])[0].probabilities == opened.predict(["the dog"])[0].probabilities
+    assert opened.replaced(pair, "cat", "film") == ["the dog", "the film"]
+    assert opened.replaced(pair, "dog", "film") == ["the film", "the cat"]
+    (tmp_path / "pairs.tsv").write_text("first\tsecond\nthe dog\tthe cat\n")
+    opened.read_otherwise("first,second,-")
+    assert [list(one) for one in opened.read_file(tmp_path / "pairs.tsv")[0]] == [pair]
+
+
+@pytest.mark.parametrize("given", [[], ["a", "b", "c"], ()])
+def test_a_list_has_one_text_or_two(given: Any, tmp_path: Path) -> None:
+    opened = one_or_two(tmp_path)
+    with pytest.raises(InputTypeError, match="Input 1 must be a text or a list of two texts"):
+        opened.predict([given])
+    if isinstance(given, list):
+        with pytest.raises(InputTypeError, match="a list of two texts"):
+            opened.from_json(given)
+
+
+def test_a_label_at_exactly_one_half_is_chosen_in_answers_and_in_scores(tmp_path: Path) -> None:
+    theirs = labelling("Sequence", bert, vocab_size=len(WORDS))
+    theirs.config.problem_type = "multi_label_classification"
+    with torch.no_grad():
+        theirs.classifier.weight.zero_()
+        theirs.classifier.bias.copy_(torch.tensor([0.0, -1e-3, 1e-3]))
+    opened = saccade.open(with_words(theirs, tmp_path))
+    (answer,) = opened.predict(["the dog"])
+    assert set(answer.record()["labels"]) == {"bad", "mixed"}
+    found = torch.cat(opened.task.probabilities(opened.model, opened._encode(["the dog"])))
+    assert is_chosen(found).tolist() == [[True, False, True]]
+
+
+def test_if_no_label_is_chosen_no_change_is_measured(tmp_path: Path) -> None:
+    theirs = labelling("Sequence", bert, vocab_size=len(WORDS))
+    theirs.config.problem_type = "multi_label_classification"
+    with torch.no_grad():
+        theirs.classifier.bias.fill_(-1000.0)
+    with pytest.raises(OptionError, match="The model chose no label or word, so there is no change to measure"):
+        list(words_left_out(saccade.open(with_words(theirs, tmp_path)), "the dog", {}))
+
+
+def test_without_a_tokenizer_file_the_error_says_so(tmp_path: Path) -> None:
+    opened = saccade.open(save(labelling("Sequence", bert), tmp_path))
+    with pytest.raises(OptionError, match=r"no tokenizer file, such as tokenizer\.json .* 'hello' is not one"):
+        opened.predict(["3 hello"])
+    assert opened.task.state.texts == (1,)

@@ -39,7 +39,8 @@ def words_left_out(predictor: Predictor, text: str, options: dict[str, Any]) -> 
         raise TooLargeError(f"The text has {len(words):,} words; at most {MOST_WORDS} can be left out one by one.")
     before = predictor.token_scores(text, answer)
     if not before:
-        raise OptionError("This model gives no probability for its answer, so there is no change to measure.")
+        said = "This model gives no probability for its answer" if answer.text else "The model chose no label or word"
+        raise OptionError(f"{said}, so there is no change to measure.")
     yield {"of": len(words), "answer": answer.text, "before": sum(before)}
     for number, word in enumerate(words):
         rest = re.sub(r"\s+", " ", text[: word.start()].rstrip() + " " + text[word.end() :].lstrip()).strip()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,7 +26,7 @@ from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.snapshot import Snapshot
 from saccade.tasks.base.text_input import TextInputPredictor
 from saccade.tasks.classification.answer import POOLING, ClassificationAnswer
-from saccade.tasks.classification.several import log_complement
+from saccade.tasks.classification.several import is_chosen, log_complement
 from saccade.tasks.classification.task import Classification, EncodedText, wrong_number
 from saccade.tasks.translation.predictor import as_written
 
@@ -42,8 +43,8 @@ SEPARATORS = ("\t", "|||")
 
 
 class ClassificationPredictor(TextInputPredictor):
-    """An opened model that assigns labels to texts. Two texts that are read together are a list, or one text with a tab
-    or ``|||`` between them."""
+    """An opened model that assigns labels to texts. Two texts that are read together are a list or, if the model always
+    reads two, one text with a tab or ``|||`` between them."""
 
     input_types = (str, list, tuple)
     input_name = "a text or two texts"
@@ -59,27 +60,46 @@ class ClassificationPredictor(TextInputPredictor):
 
     def parts(self, given: Any) -> tuple[str, ...]:
         """Return the one or two texts of an input. Raises an error if the model reads another number of texts."""
-        found = list(given) if isinstance(given, list | tuple) else [given]
-        if self.takes_two and len(found) == 1:
-            separator = next((one for one in SEPARATORS if one in given), None)
-            found = found if separator is None else given.split(separator)
+        found, allowed = [given] if isinstance(given, str) else list(given), self.task.state.texts
+        separator = next((one for one in SEPARATORS if self.takes_two and len(found) == 1 and one in found[0]), None)
+        if separator is not None and 1 in allowed:  # one text that has it, or two?
+            raise OptionError(wrong_number(allowed).capitalize())
+        found = found if separator is None else found[0].split(separator)
         texts = tuple(text.strip() for text in found) if len(found) > 1 else tuple(found)
-        if len(texts) not in self.task.state.texts and any(text.strip() for text in texts):
-            raise OptionError(wrong_number(self.task.state.texts).capitalize())
+        if len(texts) not in allowed and any(text.strip() for text in texts):
+            raise OptionError(wrong_number(allowed).capitalize())
         return texts
 
     def check_type(self, given: Any, number: int = 1) -> None:
         super().check_type(given, number)
         if not isinstance(given, str) and not self.takes_two:
             raise InputTypeError(f"Input {number}", "a text", given)
+        if not isinstance(given, str) and len(given) not in (1, 2):
+            raise InputTypeError(f"Input {number}", "a text or a list of two texts", given)
         for text in given:
             if not isinstance(text, str):
                 raise InputTypeError(f"Each text of input {number}", "a text", text)
+        try:
+            self.parts(given)
+        except OptionError:
+            raise OptionError(f"Input {number}: {wrong_number(self.task.state.texts)}") from None
 
     def from_json(self, value: Any) -> Any:
-        if isinstance(value, list) and self.takes_two and all(isinstance(text, str) for text in value):
-            return "\t".join(" ".join(text.split("\t")) for text in value)
-        return super().from_json(value)
+        if isinstance(value, list) and self.takes_two:
+            self.check_type(value)
+            return value
+        return self.parse(super().from_json(value))
+
+    def parse(self, argument: str) -> Any:
+        """If the model reads one text or two, two on one line are a JSON list."""
+        if self.task.state.texts != (1, 2) or not argument.startswith("["):
+            return argument
+        try:
+            found = json.loads(argument)
+        except (ValueError, RecursionError):
+            return argument
+        is_pair = isinstance(found, list) and len(found) == 2 and all(isinstance(text, str) for text in found)
+        return found if is_pair else argument
 
     def input_schema(self) -> dict[str, Any]:
         text = {"type": "string"}
@@ -93,7 +113,14 @@ class ClassificationPredictor(TextInputPredictor):
         return [word for text in self.parts(given) for word in super(ClassificationPredictor, self).unknown(text)]
 
     def replaced(self, given: Any, old: str, new: str) -> Any:
-        return super().replaced(given if isinstance(given, str) else " ||| ".join(given), old, new)
+        if isinstance(given, str) or len(given) == 1:
+            return super().replaced(given if isinstance(given, str) else given[0], old, new)
+        first, second = given
+        changed = super().replaced(f"{first} ||| {second}", old, new)  # the word must occur once in both together
+        start, end = f"{first} ||| ", f" ||| {second}"
+        return (
+            [first, changed.removeprefix(start)] if changed.startswith(start) else [changed.removesuffix(end), second]
+        )
 
     def from_sentences(self, sentences: Sequence[str]) -> list[str]:
         if self.task.state.texts != (2,):
@@ -174,7 +201,8 @@ class ClassificationPredictor(TextInputPredictor):
         ordered = dict(sorted(each.items(), key=lambda item: -item[1]))
         best = next(iter(ordered))
         leave_out = now.later(self._leave_out, encoded.text.texts, best)
-        chosen = tuple(name for name, share in ordered.items() if share >= 0.5) if several else None
+        above = dict(zip(self.task.labels, is_chosen(torch.tensor(scores)).tolist(), strict=True))
+        chosen = tuple(name for name in ordered if above[name]) if several else None
         said = best if chosen is None else ", ".join(chosen)
         return ClassificationAnswer(source, said, ordered[best], ordered, compute_attention, leave_out, chosen)
 

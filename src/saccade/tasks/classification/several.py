@@ -18,10 +18,12 @@ from saccade.tasks.base.label_task import LabelPredictions
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["HALF", "SeveralPredictions", "log_complement", "true_labels"]
+__all__ = ["SeveralPredictions", "is_chosen", "log_complement", "true_labels"]
 
-#: The log-probability from which on a label is chosen.
-HALF = math.log(0.5)
+
+def is_chosen(found: Float[Tensor, "*n"]) -> Bool[Tensor, "*n"]:
+    """Return which labels are chosen, from their log-probabilities: those with a probability of at least one half."""
+    return found.float() >= math.log(0.5)
 
 
 def true_labels(given: Sequence[Sequence[str]], labels: Sequence[str]) -> tuple[Bool[Tensor, "n L"], list[str]]:
@@ -43,7 +45,7 @@ class SeveralPredictions(LabelPredictions):
     def best(self) -> Bool[Tensor, "n L"]:
         """The chosen labels. Labels that the model does not know are never chosen."""
         unknown = len(self.names) - self.found.shape[1]
-        return torch.nn.functional.pad(self.found >= HALF, (0, unknown))
+        return torch.nn.functional.pad(is_chosen(self.found), (0, unknown))
 
     @cached_property
     def _counts(self) -> tuple[list[int], list[int], list[int]]:
