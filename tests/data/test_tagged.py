@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from saccade.data.labels import note_unseen
+from saccade.data.lines import InheritedEncoding
 from saccade.data.tagged import TaggedSentence, read_tagged
 from saccade.errors import FileError, OptionError
 
@@ -107,11 +108,12 @@ def test_another_encoding_is_found_and_said_or_given(tmp_path: Path) -> None:
         given, report = read_tagged(file, encoding=encoding)
         assert given == sentences
         assert "read as" not in report.notes[0]
-    with pytest.raises(OptionError, match=r"There is no encoding 'latin-99'; try utf-8,"):
-        read_tagged(file, encoding="latin-99")
+    for name in ("latin-99", "idna", "undefined", "a\0"):
+        with pytest.raises(OptionError, match=r"There is no encoding .*; try utf-8,"):
+            read_tagged(file, encoding=name)
     with pytest.raises(FileError, match=r"cp1252\.txt, after line 0: the text is not utf-16 \("):
         read_tagged(write(tmp_path / "cp1252.txt", b"\xe9 N\n\n"), encoding="utf-16")
-    for given in ("utf-16", "latin-1"):  # is for files that are not UTF-8
+    for given in map(InheritedEncoding, ("utf-16", "latin-1")):  # is for files that are not UTF-8
         assert read_tagged(write(tmp_path / "a.txt", "é N\n".encode()), encoding=given)[0][0].words == ("é",)
     japanese = write(tmp_path / "j.txt", "日本 N\n".encode("iso-2022-jp"))  # has only ASCII bytes
     assert read_tagged(japanese, encoding="iso-2022-jp")[0][0].words == ("日本",)

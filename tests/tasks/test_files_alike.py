@@ -15,6 +15,7 @@ import pytest
 from torch import nn
 from toy_labels import classification, tagging, toy_sentences, toy_texts
 
+from saccade.data.lines import InheritedEncoding
 from saccade.data.structures import Molecule, from_dot_bracket, to_connectivity_table
 from saccade.data.tagged import TaggedSentence
 from saccade.errors import FileError, InputTypeError, OptionError
@@ -619,3 +620,32 @@ def test_the_same_bad_rows_are_skipped_with_a_second_text_and_several_labels(
     read = opened(classification(toy_texts(20, seed=1)), data).read_file(path)[0]
     assert [(one,) if isinstance(one, str) else one for one in read] == scored
     assert len(scored) == 2 + (second is None) + (separator is not None)
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name != "masked-language-model"])  # the same reader
+def test_an_encoding_given_for_a_file_is_obeyed_and_one_from_training_is_not_forced(tmp_path: Path, name: str) -> None:
+    """The bytes are valid in both encodings, so that either could be meant."""
+    reader, (suffix, _) = TASKS[name].data, FILES[name]
+    lines = {"translation": "{0} a\t{0} b\n", "tagging": "{0} X\n\n", "classification": "good,{0} a\n"}
+    line = lines.get(name, "{0} a\n")
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes((line.format("İ") + line.format("ı")).encode())
+    data = reader.settings.read(reader.table([path], None) | {"encoding": "gb18030"}, "the test")
+    said: list[str] = []
+    obeyed = b"".join(reader.identity(one) for one in reader.read_for_scoring(data, said.append)).decode()
+    assert "İ".encode().decode("gb18030") in obeyed
+    assert f"{path} was read as gb18030, as asked for, although it is valid UTF-8" in said
+    inherited = data.model_copy(update={"encoding": InheritedEncoding("gb18030")})
+    assert "İ" in b"".join(reader.identity(one) for one in reader.read_for_scoring(inherited, said.append)).decode()
+    assert f"{path} is UTF-8, so it was not read as gb18030" in said
+
+
+def test_a_stream_is_read_in_the_encoding_given_with_it() -> None:
+    predictor = opened(classification(toy_texts(20, seed=1)), {"file": "a.txt", "encoding": "gb18030"})
+    content = "İ a\nı b\n".encode()
+    read, said = predictor.read_stream(io.BytesIO(content))
+    assert (read, "it is UTF-8, so it was not read as gb18030" in said) == (["İ a", "ı b"], True)
+    predictor.read_otherwise(encoding="gb18030")
+    read, said = predictor.read_stream(io.BytesIO(content))
+    assert read == content.decode("gb18030").splitlines()
+    assert "it was read as gb18030, as asked for, although it is valid UTF-8" in said

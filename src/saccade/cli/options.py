@@ -174,6 +174,7 @@ def examples_of(
     encoding: str | None,
 ) -> list[Any]:
     """Read the examples that these options name, in the same way as the training data but without dropping any."""
+    from saccade.data.lines import InheritedEncoding
     from saccade.tasks.base.model_folder import bundle_recipe
     from saccade.tasks.registry import task_of_model
 
@@ -189,7 +190,10 @@ def examples_of(
             raise OptionError("--encoding does not apply to this model, because its examples are not texts.")
         table["encoding"] = encoding
     notes: list[str] = []
-    examples = reader.read_for_scoring(reader.settings.read(table, ""), notes.append)
+    settings: Any = reader.settings.read(table, "")
+    if encoding is None and table.get("encoding") is not None:
+        settings = settings.model_copy(update={"encoding": InheritedEncoding(table["encoding"])})
+    examples = reader.read_for_scoring(settings, notes.append)
     names = " and ".join(map(str, files))
     said = f"Read {counted(len(examples), 'example')} from {names}{': ' if notes else ''}{'; '.join(notes)}."
     console(stderr=True).print(said, markup=False)

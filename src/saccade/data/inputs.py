@@ -281,9 +281,9 @@ def read_words(
     return words, "; ".join((f"one word per line{ignored}", *report.notes))
 
 
-def suffix_of(path: Path, trained: str, columns: Sequence[Column]) -> str:
+def suffix_of(path: Path, trained: str, columns: Sequence[Column], encoding: str | None = None) -> str:
     """Guess the suffix of a stream, which has no file name. ``trained`` is the suffix of the training file."""
-    encoding, _ = choose_encoding(path)
+    encoding, _ = choose_encoding(path, encoding)
     lines = [text for _, text in islice(read_lines(path, encoding), LOOKED_AT) if text.strip()]
     if not lines:
         return ".txt"

@@ -18,6 +18,7 @@ from saccade.errors import FileError, OptionError
 
 __all__ = [
     "LONGEST_LINE",
+    "InheritedEncoding",
     "choose_encoding",
     "is_tabbed",
     "open_bytes",
@@ -130,6 +131,11 @@ def unreadable(path: str | Path, error: OSError) -> FileError:
 # --- encodings ---
 
 
+class InheritedEncoding(str):
+    """An encoding that was given for other files, such as those that a model was trained on. It is only used for files
+    that are not UTF-8."""
+
+
 def choose_encoding(path: str | Path, given: str | None = None) -> tuple[str, tuple[str, ...]]:
     """Find the encoding of a file, and return it with notes on how it was found.
 
@@ -137,19 +143,10 @@ def choose_encoding(path: str | Path, given: str | None = None) -> tuple[str, tu
     ``charset_normalizer`` guesses the encoding, and a note says which was chosen. UTF-8 with a few invalid bytes is an
     error, because any other encoding would garble the rest.
 
-    A ``given`` encoding is for files that are not UTF-8: of two files that share the setting, one may be.
+    A ``given`` encoding is obeyed, with a note if the file is also valid UTF-8, unless it is an `InheritedEncoding`.
     """
     if given is not None:
-        try:
-            "".encode(given)  # unlike codecs.lookup, this only finds encodings of text
-        except LookupError:
-            raise OptionError(
-                f"There is no encoding {given!r}; try utf-8, utf-16, latin-1, cp1252 or gb18030."
-            ) from None
-        if codecs.lookup(given).name.removesuffix("-sig") == "utf-8" or not (letters := _utf8_letters(path, given)):
-            return given, ()
-        note = f"{path} is UTF-8, so it was not read as {given}"
-        return "utf-8", () if letters == "ascii" else (note,)
+        return _given_encoding(path, given)
     with open_bytes(path) as stream:
         beginning = stream.read(4)
         stream.seek(0)
@@ -165,6 +162,20 @@ def choose_encoding(path: str | Path, given: str | None = None) -> tuple[str, tu
             pass
     assert guess is not None
     return guess, (f"{path} is not UTF-8; it was read as {guess} (if that is wrong, give its encoding: {HOW_TO_SET})",)
+
+
+def _given_encoding(path: str | Path, given: str) -> tuple[str, tuple[str, ...]]:
+    try:
+        "é中".encode(given, "ignore")  # unlike codecs.lookup, this only finds encodings of text
+        is_like_ascii = "a".encode(given) == b"a"
+    except (LookupError, ValueError):
+        raise OptionError(f"There is no encoding {given!r}; try utf-8, utf-16, latin-1, cp1252 or gb18030.") from None
+    if codecs.lookup(given).name.removesuffix("-sig") == "utf-8" or not (letters := _utf8_letters(path, given)):
+        return given, ()
+    if isinstance(given, InheritedEncoding):
+        return "utf-8", () if letters == "ascii" else (f"{path} is UTF-8, so it was not read as {given}",)
+    is_same = letters == "ascii" and is_like_ascii
+    return given, () if is_same else (f"{path} was read as {given}, as asked for, although it is valid UTF-8",)
 
 
 def _utf8_letters(path: str | Path, given: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from saccade.data.lines import choose_encoding, read_lines, suffix
+from saccade.data.lines import InheritedEncoding, choose_encoding, read_lines, suffix
 from saccade.data.report import FINDINGS, SHOWN, Finding, Lengths, Report
 from saccade.data.tables import note_skipped, read_columns, refuse_header
 from saccade.errors import FileError, OptionError, counted
@@ -141,9 +141,7 @@ def read_parallel(
     """
     collector = PairCollector(cleaning)
     counts = [0, 0]
-    (source_name, source_notes), (target_name, target_notes) = (
-        choose_encoding(path, encoding) for path in (source_path, target_path)
-    )
+    (source_name, source_notes), (target_name, target_notes) = _encodings((source_path, target_path), encoding)
     for source, target in zip_longest(read_lines(source_path, source_name), read_lines(target_path, target_name)):
         counts[0] += source is not None
         counts[1] += target is not None
@@ -157,6 +155,14 @@ def read_parallel(
             f"number of lines (the first without a partner is line {min(counts) + 1} of {longer})."
         )
     return collector.pairs, collector.report((source_path, target_path), source_notes + target_notes)
+
+
+def _encodings(paths: Sequence[str | Path], given: str | None) -> list[tuple[str, tuple[str, ...]]]:
+    """Choose the encodings of files that share a setting. If only some are UTF-8, it was given for the others."""
+    found = [choose_encoding(path, None if given is None else InheritedEncoding(given)) for path in paths]
+    if all(name == "utf-8" for name, _ in found):
+        return [choose_encoding(path, given) for path in paths]
+    return found
 
 
 def read_table(

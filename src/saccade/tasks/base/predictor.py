@@ -17,7 +17,7 @@ from torch import Tensor
 
 from saccade.attention import edit
 from saccade.attention.watching.watch import Rows
-from saccade.data.lines import read_lines
+from saccade.data.lines import InheritedEncoding, read_lines
 from saccade.errors import FileError, InputTypeError, OptionError, counted
 from saccade.lens.causal import Change, Scored, describe_changes, find_places
 from saccade.lens.view import View
@@ -212,6 +212,8 @@ class Predictor(ABC):
         found = {
             key: self.bundle.data.get(key, fields[key].get_default(call_default_factory=True)) for key in reader.read_as
         }
+        if found.get("encoding") is not None:
+            found["encoding"] = InheritedEncoding(found["encoding"])
         return found | self._read_otherwise
 
     @property

@@ -72,7 +72,8 @@ class TextInputPredictor(Predictor):
             return self.read_file(path)
         trained = suffix(str(self.bundle.data.get("file") or self.bundle.data.get("table") or ""))
         columns = [value for key, value in self.read_as.items() if key.endswith("column") and value is not None]
-        return self.read_file(path.rename(path.with_suffix(suffix_of(path, trained, columns))))
+        kind = suffix_of(path, trained, columns, self.read_as.get("encoding"))
+        return self.read_file(path.rename(path.with_suffix(kind)))
 
     def replaced(self, given: Any, old: str, new: str) -> Any:
         return replace_word(given, old, new)

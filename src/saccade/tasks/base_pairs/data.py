@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
-from saccade.data.lines import suffix
+from saccade.data.lines import choose_encoding, suffix
 from saccade.data.paths import part_prefixes, resolve_path
 from saccade.data.structures import (
     TABLES,
@@ -87,7 +87,7 @@ class BasePairsFiles(DataReader[Molecule]):
     @classmethod
     def read(cls, settings: BasePairsData, seed: int) -> Splits[Molecule]:
         every = _read(settings, settings.file)
-        notes = _left_out(every, settings.longest, settings.file)
+        notes = _notes(settings, settings.file, every)
         parts = _assigned(settings)
         kept = [one for one in every if one.length <= settings.longest]
         held_out: dict[str, list[Molecule]] = {}
@@ -103,7 +103,7 @@ class BasePairsFiles(DataReader[Molecule]):
             file = getattr(settings, f"{part}_file")
             if file is not None:
                 others = _read(settings, file)
-                notes += _left_out(others, settings.longest, file)
+                notes += _notes(settings, file, others)
                 held_out[part] = [one for one in others if one.length <= settings.longest]
         train, validation, test = hold_out(kept, held_out, settings, seed)
         named = (("training", train), ("validation", validation), ("test", test))
@@ -118,7 +118,7 @@ class BasePairsFiles(DataReader[Molecule]):
     @classmethod
     def read_for_scoring(cls, settings: BasePairsData, say: Say = lambda note: None) -> list[Molecule]:
         every = _read(settings, settings.file)
-        for note in _left_out(every, settings.longest, settings.file):
+        for note in _notes(settings, settings.file, every):
             say(note)
         kept = [one for one in every if one.length <= settings.longest]
         if not kept:
@@ -168,10 +168,12 @@ def _read(settings: BasePairsData, file: str) -> list[Molecule]:
     )
 
 
-def _left_out(molecules: Sequence[Molecule], longest: int, file: str) -> list[str]:
-    count = sum(one.length > longest for one in molecules)
-    note = f"{file}: {count:,} of {len(molecules):,} molecules have more than {longest} bases and are left out"
-    return [note] if count else []
+def _notes(settings: BasePairsData, file: str, molecules: Sequence[Molecule]) -> list[str]:
+    """Say how the encoding was found, and how many molecules are left out."""
+    _, notes = choose_encoding(resolve_path(file), settings.encoding)
+    count = sum(one.length > settings.longest for one in molecules)
+    note = f"{file}: {count:,} of {len(molecules):,} molecules have more than {settings.longest} bases and are left out"
+    return [*notes, *([note] if count else [])]
 
 
 def _assigned(settings: BasePairsData) -> dict[str, str] | None:

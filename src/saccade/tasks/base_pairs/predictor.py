@@ -10,7 +10,7 @@ import torch
 
 from saccade.attention import Watch, watch
 from saccade.data.inputs import suffix_of
-from saccade.data.lines import read_lines, suffix
+from saccade.data.lines import choose_encoding, read_lines, suffix
 from saccade.data.structures import (
     DOT_BRACKET,
     TABLES,
@@ -117,18 +117,20 @@ class BasePairsPredictor(Predictor):
             path, columns=columns, id_column=how["id_column"], encoding=how["encoding"], structures=False
         )
         said = f"column {columns[0]}" if kind in TABLES else f"{kind[1:]} records"
-        return [self._checked(one, f"{path}, line {one.line}") for one in found], said
+        _, notes = choose_encoding(path, how["encoding"])
+        return [self._checked(one, f"{path}, line {one.line}") for one in found], "; ".join((said, *notes))
 
     def read_unnamed(self, path: Path) -> tuple[list[Any], str]:
         """Read records with names, a table or a CT file, or else one sequence per line."""
         trained = suffix(str(self.bundle.data.get("file", "")))
-        first = next((text.split() for _, text in read_lines(path) if text.strip()), [""])
+        encoding, _ = choose_encoding(path, self.read_as["encoding"])
+        first = next((text.split() for _, text in read_lines(path, encoding) if text.strip()), [""])
         if first[0].startswith(">"):
             kind = DOT_BRACKET[0]
         elif trained == ".ct" and first[0].isdecimal():
             kind = ".ct"
         else:
-            kind = suffix_of(path, trained, [self.read_as["sequence_column"]])
+            kind = suffix_of(path, trained, [self.read_as["sequence_column"]], encoding)
         return self.read_file(path.rename(path.with_suffix(kind)))
 
     def _parse_json(self, text: str, where: str) -> Molecule:
