@@ -50,7 +50,7 @@ def test_long_numbers_and_map_coordinates_stay_apart(tmp_path: Path) -> None:
 def test_a_gap_breaks_a_window(tmp_path: Path) -> None:
     tracks = read_tracks(written(tmp_path, [row for row in ROWS if row[:2] != (20, 1)]))
     assert [one.agents for one in windows(tracks, 2, 1)] == [("2",), ("2",)]
-    with pytest.raises(FileError, match=r"no agent is present at all of the last 9 moments \(frames -50 to 30"):
+    with pytest.raises(FileError, match=r"no agent is present at all of the last 9 time steps \(frames -50 to 30"):
         last_window(tracks, 9)
 
 

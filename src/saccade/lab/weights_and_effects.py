@@ -68,7 +68,7 @@ def rank_correlation(one: Tensor, other: Tensor) -> float:
     """Spearman's; equal values share the mean of their ranks."""
     ranks = []
     for values in (one, other):
-        _, places, counts = values.unique(return_inverse=True, return_counts=True)
+        _, places, counts = torch.unique(values, return_inverse=True, return_counts=True)
         ranks.append((counts.cumsum(0) - (counts - 1) / 2)[places])
     return float(torch.corrcoef(torch.stack(ranks))[0, 1])
 
