@@ -169,7 +169,7 @@ def test_a_model_of_one_text_or_two_asks_for_a_list(tmp_path: Path) -> None:
     for given in ("the dog\tthe cat", "the dog ||| the cat", ["the dog ||| the cat"], "|||"):
         with pytest.raises(
             OptionError,
-            match=r"Input 2: this model reads one text or two; give two as a list .* without a tab or \|\|\|",
+            match=r"Input 2: this model reads one text or two; give two as a list, .* without a tab or \|\|\|",
         ):
             opened.predict(["the dog", given])
     pair = ["the dog", "the cat"]

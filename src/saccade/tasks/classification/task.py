@@ -175,8 +175,8 @@ def wrong_number(texts: Sequence[int]) -> str:
         return "this model reads one text, not two."
     if 1 in texts:
         return (
-            "this model reads one text or two; give two as a list or in two columns of a table, and write a single "
-            "text without a tab or |||."
+            'this model reads one text or two; give two as a list, such as ["one", "other"], or in two columns of a '
+            "table, and write a single text without a tab or |||."
         )
     return "this model reads two texts; give both, with a tab or ||| between them."
 
