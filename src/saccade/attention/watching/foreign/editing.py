@@ -30,6 +30,10 @@ NO_CACHE_LENGTH = (
     "the model was given a {} object that does not tell how many positions it holds, so the positions of this call are "
     "not known; run the model once over the whole text"
 )
+KEPT = (
+    "it keeps the keys of earlier forward passes where their number is not told, so the positions of this call are not "
+    "known; run the model once over the whole text"
+)
 SEVERAL = "its module calls it several times in one forward pass, and the positions of its rows are not known"
 DROPPED = "its cache dropped old keys, so its columns are not the positions of the text"
 NOTHING_LEFT = "torch's multi-head attention gives NaN for a query that may attend to nothing, as after this edit"
@@ -51,6 +55,7 @@ class CallStep(NamedTuple):
     cached: int | str  # how many positions came before this forward pass, or what was given that does not tell
     use: int  # which call of its module this is, counted from 1
     last_key: Tensor | None  # of the call before this one
+    continues: bool = False  # whether its keys begin with those of an earlier forward pass
 
 
 def cached_positions(given: Sequence[object]) -> int | str:
@@ -104,6 +109,8 @@ def _rows(call: Call, key: Tensor, targets: Sequence[Target], step: CallStep) ->
         name = targets[0].name
         if num_rows != num_columns and isinstance(step.cached, str):
             raise cannot(name, NO_CACHE_LENGTH.format(step.cached))
+        if step.continues and not step.cached:
+            raise cannot(name, KEPT)
         if num_rows != num_columns and step.use > 1:
             raise cannot(name, SEVERAL)
         asks_again = step.last_key is not None and torch.equal(step.last_key, key)

@@ -385,14 +385,16 @@ class Forwards(threading.local):
     def _step(self, module: nn.Module, query: Tensor, key: Tensor) -> CallStep:
         """Where in the forward pass an edited call is made."""
         last, outermost, innermost = self._uses.get(id(module)), self.runs[0], self.runs[-1].number
-        number = 1
+        number, continues = 1, False
+        if last is not None and last.outermost != outermost.number:
+            continues = _continues(last, query, key)
         if last is not None and last.outermost == outermost.number:
             # Two calls that differ in their values alone (DiffLlama) are one attention.
             is_same = last.innermost == innermost and torch.equal(last.query, query) and torch.equal(last.key, key)
             number = last.number + (not is_same)
         query, key = (part.detach().clone() for part in (query, key))  # the caller may overwrite them
         self._uses[id(module)] = _Use(outermost.number, innermost, number, query, key)
-        return CallStep(outermost.cached, number, None if last is None else last.key)
+        return CallStep(outermost.cached, number, None if last is None else last.key, continues)
 
     def other(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any], output: object
@@ -496,6 +498,15 @@ def _way_of(module: nn.Module) -> Way:
     if torch_modules.is_torchs_own(module):
         return Way.MODULE
     return Way.KERNELS if torch_modules.may_be_fast(module) else Way.CALLS
+
+
+def _continues(last: _Use, query: Tensor, key: Tensor) -> bool:
+    """Return whether the keys of a call begin with those of an earlier forward pass, and others follow."""
+    known, rows = last.key, last.query.shape[-2]
+    is_alike = known.ndim == key.ndim and known.shape[:-2] == key.shape[:-2] and known.shape[-1] == key.shape[-1]
+    if not is_alike or key.shape[-2] <= query.shape[-2] or torch.equal(known, key):
+        return False
+    return torch.equal(known[..., :rows, :], key[..., :rows, :])
 
 
 def _check_edited(run: RunningModule) -> None:
