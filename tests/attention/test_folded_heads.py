@@ -152,3 +152,32 @@ def test_heads_in_the_batch_whose_tokens_are_unknown_are_refused() -> None:
     with saccade.watch(model) as seen:
         model(X)
     assert "dimension of the batch" in seen.refused["attention"]
+
+
+class Windows(nn.Module):
+    """Attention within windows of four tokens, which are in the dimension of the batch or in that of the heads."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__()
+        self.where, self.embed, self.project = where, nn.Embedding(20, 8), nn.Linear(8, 24)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        parts = (part.unflatten(-1, (2, 4)) for part in self.project(self.embed(tokens)).chunk(3, -1))
+        windows = [part.unflatten(1, (-1, 4)).transpose(2, 3) for part in parts]  # (texts, windows, heads, 4, width)
+        if self.where == "heads":
+            windows = [part.transpose(1, 2) for part in windows]
+        return F.scaled_dot_product_attention(
+            *(part.flatten(*((0, 1) if self.where == "batch" else (1, 2))) for part in windows)
+        )
+
+
+@pytest.mark.parametrize("texts", [1, 2])
+@pytest.mark.parametrize("where", ["batch", "heads"])
+def test_links_and_heads_of_windows_are_not_edited_by_numbers_that_mean_others(where: str, texts: int) -> None:
+    model, tokens = Windows(where), torch.arange(8).repeat(texts, 1) + torch.arange(texts)[:, None]
+    cannot = pytest.raises(OptionError, match=r"cannot be edited: its (rows are not the positions|heads, or parts)")
+    with cannot, saccade.edit(model, without_links=[("attention", 5, 2)]):
+        model(tokens)
+    if where == "heads":
+        with cannot, saccade.edit(model, without_heads=["attention:1"]):
+            model(tokens)

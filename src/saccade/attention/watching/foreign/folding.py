@@ -16,7 +16,7 @@ from saccade.attention.equation import Call
 from saccade.attention.watching.foreign.call import call_of_sdpa
 from saccade.attention.watching.foreign.identity import NOBODY, PLACES
 
-__all__ = ["FOLDED", "Fold", "fold_of"]
+__all__ = ["FOLDED", "Fold", "fold_of", "heads_differ"]
 
 FOLDED = (
     "its heads, or parts of its texts such as windows, seem to be in the dimension of the batch, and nothing shows "
@@ -79,3 +79,10 @@ def fold_of(rows: Int[Tensor, ...] | None) -> Fold | None:
             if torch.equal(layout[:, :1].expand_as(layout), layout):
                 return fold
     return None
+
+
+def heads_differ(rows: Int[Tensor, ...] | None) -> bool:
+    """Return whether the heads of queries (texts, heads, ...) have different tokens of a text, as windows have."""
+    if rows is None or rows.ndim != 4 or not rows.numel() or bool((rows >= PLACES).any()):
+        return False
+    return not torch.equal(rows[:, :1].expand_as(rows), rows)

@@ -19,7 +19,7 @@ import functools
 import itertools
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from types import FrameType
@@ -37,11 +37,11 @@ from saccade.attention.watching.foreign import torch_modules
 from saccade.attention.watching.foreign.call import SDPA, call_of_sdpa
 from saccade.attention.watching.foreign.direct import stored_forward, unwrap_forwards, wrap_forwards
 from saccade.attention.watching.foreign.editing import CallStep, bound_sdpa, cached_positions, cannot, run_edited
-from saccade.attention.watching.foreign.folding import FOLDED, Fold, fold_of
+from saccade.attention.watching.foreign.folding import FOLDED, Fold, fold_of, heads_differ
 from saccade.attention.watching.foreign.lineage import CONSTANT, KeySource, Lineage, Marks, source_of
 from saccade.attention.watching.foreign.projection import Followed, after_module, follow
 from saccade.attention.watching.foreign.rows import Positions, agree, are_distinct, order_of
-from saccade.attention.watching.interventions import active_edits, is_backward, targets_of
+from saccade.attention.watching.interventions import Target, active_edits, is_backward, targets_of
 from saccade.attention.watching.trace import Place
 from saccade.errors import OptionError
 
@@ -54,6 +54,7 @@ OWN_CALLER = "saccade.attention.attend"
 
 QK = ("query", "key")
 WRITTEN_OUT = "it is written out with a softmax, which does not show its queries and keys"
+NOT_THE_TEXT = "its rows are not the positions of the text: they are parts of it, such as windows, or were reordered"
 OTHER_KERNEL = "it is computed by {}, which does not show its weights; use scaled_dot_product_attention to see it"
 STORED = (
     "The forward method of a {} was stored before the model was watched or edited, and would now take another path, "
@@ -236,7 +237,7 @@ class Forwards(threading.local):
             self.lineage.note_inputs((arguments, named))
         is_step = self.continues and len(passed) > 1 and len(passed) == len(self._passed)
         is_step = is_step and all(a is b for a, b in zip(passed, self._passed, strict=True))
-        self.lineage.is_on = is_watched and not is_step
+        self.lineage.is_on = (is_watched or bool(active_edits())) and not is_step
         self._passed, self.continues = passed, False
         if self.lineage.is_on:
             is_root = self._audience.is_root(run.module)
@@ -327,7 +328,7 @@ class Forwards(threading.local):
         targets = targets_of(module)
         if module is not None and targets:
             if function is SDPA:
-                self._check_layout(module, _argument("query", 0, arguments, named), targets[0].name)
+                self._check_layout(module, _argument("query", 0, arguments, named), targets)
             step = self._step(module, *(_argument(name, place, arguments, named) for place, name in enumerate(QK)))
             output, named = run_edited(function, arguments, named, targets, step)
             arguments = ()
@@ -372,11 +373,21 @@ class Forwards(threading.local):
             fold = self._folds[id(module)] = fold_of(self.lineage.rows.of(query))
         return fold
 
-    def _check_layout(self, module: nn.Module, query: Tensor, name: str) -> None:
-        """Refuse to edit a call in which the number of a head may stand for something else."""
+    def _check_layout(self, module: nn.Module, query: Tensor, targets: Sequence[Target]) -> None:
+        """Refuse to edit a call in which the number of a head or of a row may stand for something else."""
         fold = self._fold(module, query)
         if self._may_fold(query) if fold is None else not fold.is_plain(query):
-            raise cannot(name, FOLDED)
+            raise cannot(targets[0].name, FOLDED)
+        if not self.lineage.is_on:
+            return
+        with torch._C.DisableTorchFunction():
+            if heads_differ(self.lineage.rows.of(query)):
+                raise cannot(targets[0].name, FOLDED)
+        if any(target.needs_positions for target in targets):
+            rows = self.lineage.rows.positions(query, False, None)
+            is_whole = self.lineage.has_batch(query.shape[0], query.shape[-2])
+            if rows is not None and not order_of(rows, rows, is_whole).is_in_order:
+                raise cannot(targets[0].name, NOT_THE_TEXT)
 
     def _may_fold(self, query: Tensor) -> bool:
         heads = query.shape[1] if query.ndim == 4 else 1
