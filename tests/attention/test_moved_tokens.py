@@ -59,6 +59,21 @@ def of_numpy(x: Tensor) -> Tensor:
     return torch.from_numpy(x.detach().numpy()[:, ::-1].copy())
 
 
+def number_by_number(x: Tensor) -> Tensor:
+    y = torch.zeros(x.shape)
+    for row in range(LENGTH):
+        for column in range(WIDTH):
+            y[0, row, column] = x[0, LENGTH - 1 - row, column].item()
+    return y
+
+
+def written_to_views(x: Tensor) -> Tensor:
+    y = torch.zeros(x.shape)
+    for row in range(LENGTH):
+        y[:, row].copy_(x[:, LENGTH - 1 - row])
+    return y
+
+
 def in_place(write: Callable[[Tensor, Tensor], Any]) -> Callable[[Tensor], Tensor]:
     """A function that writes into a copy of what it is given."""
 
@@ -126,6 +141,16 @@ MOVES: dict[str, Callable[[Tensor], Tensor]] = {
     "fft": lambda x: torch.fft.fft2(x).real,
     "recurrent": nn.LSTM(WIDTH, WIDTH, batch_first=True),
     "numpy": of_numpy,
+    "tensor(numpy)": lambda x: torch.tensor(x.numpy()[:, ::-1].copy()),
+    "tolist": lambda x: torch.tensor(x.flip(1).tolist()),
+    "tolist of each row": lambda x: torch.stack(
+        [torch.stack([torch.tensor(row) for row in rows.tolist()]) for rows in x]
+    ),
+    "item": number_by_number,
+    "full": lambda x: torch.stack([torch.full(x.shape[1:], float(rows.sum())) for rows in x]),
+    "set_": lambda x: torch.zeros_like(x).set_(x.flip(1)),
+    "set_ of memory": lambda x: torch.empty(0).set_(x.flip(1).untyped_storage(), 0, x.shape),
+    "views of zeros": written_to_views,
 }
 
 
@@ -256,8 +281,33 @@ def test_channels_are_not_labelled_with_tokens() -> None:
     view = saccade.view(seen, list("abcde"))
     assert view.kind("attention") == "unknown"
     assert view.rows["attention"].tokens == view.columns["attention"].tokens == ["0", "1", "2", "3", "4"]
+    assert "rows and columns are numbered" in view.notes["attention"]
     with pytest.raises(OptionError, match="rollout"):
         view.rollout()
+
+
+class MovesKeys(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(20, WIDTH)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.embed(ids)[:, None]
+        return F.scaled_dot_product_attention(x, x.flip(2), x.flip(2))[:, 0]
+
+
+def test_keys_of_unknown_origin_are_numbered() -> None:
+    model, name = MovesKeys(), "attention"
+    with torch.no_grad(), saccade.watch(model) as seen:
+        model(torch.arange(LENGTH)[None])
+    view = saccade.view(seen, list("abcde"))
+    assert view.kind(name) == "unknown"
+    assert (view.rows[name].tokens, view.columns[name].tokens) == (list("abcde"), list("01234"))
+    assert "columns are numbered, because it is not known which tokens its keys are" in view.describe(name, 0)
+    with pytest.raises(OptionError, match="attention is not known to have the same tokens on both axes"):
+        view.distance(name)
+    view = saccade.view(seen, list("abcde"), source_tokens=list("edcba"))
+    assert view.columns[name].tokens == list("01234")  # either could be right
 
 
 class Remembers(nn.Module):
@@ -280,3 +330,16 @@ def test_learned_keys_have_labels_of_their_own() -> None:
     view = saccade.view(seen, list("abcde"))
     assert view.rows["attention"].tokens == list("abcde")
     assert view.columns["attention"].tokens == ["extra key 0", "extra key 1", *"abcde"]
+
+
+@pytest.mark.parametrize("needs_weights", [True, False])
+def test_keys_that_torchs_module_adds_have_labels_of_their_own(needs_weights: bool) -> None:
+    embed = nn.Embedding(20, WIDTH)
+    attention = nn.MultiheadAttention(WIDTH, 3, batch_first=True, add_bias_kv=True, add_zero_attn=True).eval()
+    model = nn.Sequential(embed, attention)
+    model.forward = lambda ids: attention(*[embed(ids)] * 3, need_weights=needs_weights)[0]  # type: ignore[method-assign]
+    with torch.no_grad(), saccade.watch(model) as seen:
+        model(torch.arange(LENGTH)[None])
+    view = saccade.view(seen, list("abcde"))
+    assert view.rows["1"].tokens == list("abcde")
+    assert view.columns["1"].tokens == [*"abcde", "extra key 0", "extra key 1"]

@@ -9,7 +9,7 @@ from itertools import pairwise
 from saccade.attention import Trace
 from saccade.errors import OptionError, ShapeError, UnknownNameError, counted
 
-__all__ = ["Axis", "Towers", "choose_axes"]
+__all__ = ["Axis", "Towers", "choose_axes", "is_cross_by_name", "why_numbered"]
 
 #: Names of cross-attention in Saccade, in Marian and BART, and in T5.
 _CROSS = ("cross", "encoder_attn", "encdecattention")
@@ -111,8 +111,19 @@ def choose_axes(name: str, trace: Trace, target: Axis | None, source: Axis | Non
     place = trace.place
     if place is not None and not place.is_in_order:  # their labels would be those of other tokens
         return Axis.positions(num_rows), Axis.positions(num_columns)
-    if place is not None and place.extra and len(target) == num_rows == num_columns - len(place.extra):
+    if (
+        place is not None
+        and place.extra
+        and place.source == "self"
+        and len(target) == num_rows == num_columns - len(place.extra)
+    ):
         return target, _with_extra(target, place.extra)
+    if place is not None and place.source == "unknown":
+        rows = next((axis for axis in _rows_of_unknown(name, target, source) if len(axis) == num_rows), None)
+        if rows is target and source is not None and len(target) != len(source) == num_columns:
+            return rows, source
+        if rows is not None and (source is not None or num_rows == num_columns):
+            return rows, Axis.positions(num_columns)
     for rows, columns in _possible(name, trace, target, source):
         if (len(rows), len(columns)) == (num_rows, num_columns):
             return rows, columns
@@ -122,6 +133,25 @@ def choose_axes(name: str, trace: Trace, target: Axis | None, source: Axis | Non
         f"The attention {name} has {num_rows} rows and {num_columns} columns, but {given} were given; every position "
         f"needs a token, including special tokens and padding.{hint}"
     )
+
+
+def why_numbered(trace: Trace, columns: Axis) -> str | None:
+    """Say why columns, or rows and columns, are numbered although tokens were given."""
+    place = trace.place
+    if place is None or columns != Axis.positions(len(columns)):
+        return None
+    if not place.is_in_order:
+        return "rows and columns are numbered, because they are not the tokens of the text in their order"
+    if place.source == "unknown":
+        return "columns are numbered, because it is not known which tokens its keys are"
+    return None
+
+
+def _rows_of_unknown(name: str, target: Axis, source: Axis | None) -> list[Axis]:
+    """Return the tokens that its rows may be, if nothing tells what its keys are."""
+    if source is None or "decoder" in name.lower():
+        return [target]
+    return [source] if "encoder" in name.lower() else [target, source]
 
 
 def _with_extra(tokens: Axis, places: Sequence[int]) -> Axis:

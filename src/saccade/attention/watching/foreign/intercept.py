@@ -464,7 +464,11 @@ class Forwards(threading.local):
             is_whole = isinstance(call, str) or lineage.has_batch(call.shape[0], call.shape[2])
             is_lost = query is not None and marks is None
             before = lineage.placed(number, None if is_lost else marks or CONSTANT, rows)
-            place = Place(source, number, before, is_whole, *order_of(rows, of_keys, is_whole))
+            order = order_of(rows, of_keys, is_whole)
+            if isinstance(call, Call) and of_keys is not None and call.shape[3] > of_keys.ids.shape[1]:
+                # The bias and the row of zeros that nn.MultiheadAttention adds after the keys it is given.
+                order = order._replace(extra=tuple(range(of_keys.ids.shape[1], call.shape[3])))
+            place = Place(source, number, before, is_whole, *order)
             for outer in self.runs:
                 if outer.way is not Way.CALLS:
                     outer.marks = (outer.marks or CONSTANT) | {number}

@@ -11,7 +11,8 @@ its output. The output of an attention has the marks of its queries and one more
 
 Tensors of unknown origin, such as a table that was made outside the watched block, have no marks and add none. But one
 that has a row for each token, and that no module holds, may be the output of something that torch does not report
-(a function compiled by TorchScript, another thread), so it has a mark like that of an attention.
+(a function compiled by TorchScript, another thread), so it has a mark like that of an attention. So has one that is
+made of no token although it holds tokens (``rows``), because their numbers left torch and came back.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ class Origin(NamedTuple):
 
     forward: int  # the outermost forward pass in which it was computed
     marks: Marks
+    memory: int  # where its numbers were: torch does not report set_(), which gives a tensor the memory of another
 
 
 def source_of(query: Marks | None, key: Marks | None) -> KeySource:
@@ -123,7 +125,7 @@ class Lineage:
         if marks is None:
             self._origins.pop(id(tensor), None)
         else:
-            self._origins[id(tensor)] = (weakref.ref(tensor), Origin(self.forward, marks))
+            self._origins[id(tensor)] = (weakref.ref(tensor), Origin(self.forward, marks, _first_number(tensor)))
 
     def attended(self, marks: Marks | None, output: object) -> int:
         """Mark the output of an attention whose queries have these marks; the number of the attention."""
@@ -178,11 +180,15 @@ class Lineage:
         elif isinstance(output, (tuple, list)):
             outputs = [part for part in output if isinstance(part, Tensor)]
         else:
+            outputs = ()
+        if not outputs:
             self.rows.left(function, arguments)
             return None
         inputs = [*_shallow(arguments), *_shallow(named.values())] if named else list(_shallow(arguments))
         marks = self._joined(inputs)
         self.rows.follow(function, arguments, dict(named), tuple(outputs))
+        if not marks and any(map(self.rows.holds_tokens, outputs)):
+            marks = self._new_lost()
         found = None
         if function in SOFTMAX and isinstance(output, Tensor) and output.ndim >= 3:
             self._softmaxes[id(output)] = weakref.ref(output)
@@ -229,10 +235,15 @@ class Lineage:
         is_of_tokens = not tensor.is_nested and tensor.ndim > 2 and self.rows.has_size(tensor)
         if not is_of_tokens or not tensor.is_floating_point():
             return None
-        marks = frozenset((LOST, next(_numbers)))
-        self._attentions |= marks
+        marks = self._new_lost()
         self.set(tensor, marks)
         self.is_lost = True
+        return marks
+
+    def _new_lost(self) -> Marks:
+        """Return the marks of tokens that come from where torch reports nothing."""
+        marks = frozenset((LOST, next(_numbers)))
+        self._attentions |= marks
         return marks
 
     def _weighs(self, inputs: list[Tensor]) -> bool:
@@ -253,7 +264,18 @@ class Lineage:
 
     def _origin(self, tensor: Tensor) -> Origin | None:
         known = self._origins.get(id(tensor))
-        return known[1] if known is not None and known[0]() is tensor else None
+        if known is None or known[0]() is not tensor or known[1].memory != _first_number(tensor):
+            return None
+        return known[1]
+
+
+def _first_number(tensor: Tensor) -> int:
+    """Return where the numbers of a tensor begin in memory."""
+    try:
+        with torch._C.DisableTorchFunction():
+            return 0 if tensor.is_nested else tensor.data_ptr()
+    except (RuntimeError, NotImplementedError):  # it has no memory of its own
+        return 0
 
 
 def _is_cut(inputs: list[Tensor], outputs: Iterable[Tensor]) -> bool:

@@ -89,6 +89,8 @@ SAME = words(
 KEEPS = {"requires_grad =", "grad =", "names =", *words("backward retain_grad record_stream share_memory")}
 #: Functions that give the numbers away, so that others can change them where torch does not see it.
 ESCAPES = words("_typed_storage array data_ptr dlpack numpy storage untyped_storage")
+#: Functions that give a copy of the numbers to Python.
+READS = words("float item tolist")
 #: Functions that make tensors from numbers outside of torch.
 MAKES = words("as_tensor asarray from_dlpack from_numpy frombuffer tensor")
 #: Functions of an argument whose shape alone counts, and those that write random numbers into it.

@@ -37,6 +37,7 @@ from saccade.attention.watching.foreign.row_functions import (
     KEEPS,
     MAKES,
     MOVES,
+    READS,
     REORDERS,
     SAME,
     name_of,
@@ -144,6 +145,15 @@ class Rows:
         known = self._of(tensor) if isinstance(tensor, Tensor) else None
         return None if known is None else known.ids
 
+    def holds_tokens(self, tensor: Tensor) -> bool:
+        """Return whether any number of a tensor belongs to a token."""
+        with torch._C.DisableTorchFunction():
+            ids = self.of(tensor)
+        if ids is None or not tensor.is_floating_point():
+            return False
+        with _unseen():
+            return bool((short(ids) != NOBODY).any())
+
     def _of(self, tensor: Tensor) -> Known | None:
         known: Known | None = self._known.get(tensor)
         if known is None and not self._writes and not self._open:
@@ -245,7 +255,7 @@ class Rows:
             if self._writes or self._open:
                 self._clear(outputs, every)
             name = name_of(function)
-            if not given and not (self._has_left and name in MAKES):
+            if not given and not self._may_return(name, arguments, named, every, written):
                 for output in outputs:
                     self._known.pop(output, None)
                 return
@@ -268,11 +278,25 @@ class Rows:
         if not isinstance(tensor, Tensor) or tensor.is_nested or not tensor.is_floating_point():
             return
         name = name_of(function)
-        if name in ESCAPES or name in ("tolist", "item"):
+        if name in ESCAPES or name in READS:
             with _unseen():
                 if name in ESCAPES and not isinstance(tensor, nn.Parameter):
                     self._open[_memory(tensor)] = name
                 self._has_left = self._has_left or self._of(tensor) is not None
+
+    def _may_return(
+        self,
+        name: str,
+        arguments: tuple[Any, ...],
+        named: dict[str, Any],
+        tensors: Sequence[Tensor],
+        written: Sequence[Tensor],
+    ) -> bool:
+        """Return whether numbers of tokens that left torch may come back in a function that is given no tokens."""
+        if not self._has_left or name in MAKES:
+            return self._has_left
+        has_number = any(isinstance(part, float) for part in (*arguments, *named.values()))
+        return has_number and all(any(part is output for output in written) for part in tensors)
 
     def _clear(self, outputs: Sequence[Tensor], arguments: Sequence[Tensor]) -> None:
         """Forget what happened to memory that is in use for something else now."""
