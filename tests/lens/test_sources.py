@@ -14,6 +14,7 @@ from rich.console import Console
 from torch import Tensor
 from transformers import (
     BertConfig,
+    BertForMultipleChoice,
     BertModel,
     BloomConfig,
     BloomModel,
@@ -24,6 +25,8 @@ from transformers import (
     MPNetConfig,
     MPNetModel,
     PreTrainedModel,
+    SwinConfig,
+    SwinModel,
     T5Config,
     T5ForConditionalGeneration,
 )
@@ -133,7 +136,10 @@ def test_a_model_that_reads_and_writes_has_three_kinds_of_layers() -> None:
     assert torch.equal(whole.matrix("decoder.1.cross", 2), outputs.cross_attentions[1][0, 2])
     assert list(whole.stacks) == ["encoder.*.self", "decoder.*.self"]
     named = saccade.view(
-        {"encoder": outputs.encoder_attentions, "cross": list(outputs.cross_attentions)}, written, source_tokens=read
+        {"encoder": outputs.encoder_attentions, "cross": list(outputs.cross_attentions)},
+        written,
+        source_tokens=read,
+        batch=0,
     )
     assert named.names == ["encoder.0", "encoder.1", "cross.0", "cross.1"]
     assert named.axes("cross.0") == whole.axes("decoder.0.cross")
@@ -141,7 +147,7 @@ def test_a_model_that_reads_and_writes_has_three_kinds_of_layers() -> None:
     assert named.figure("alignment").axes
     # Equally many tokens on both sides: the name tells that the keys are another sequence.
     same = run(T5ForConditionalGeneration, config, input_ids=IDS, decoder_input_ids=IDS)
-    equal = saccade.view({"cross": same.cross_attentions}, read, source_tokens=["a", *read[1:]])
+    equal = saccade.view({"cross": same.cross_attentions}, read, source_tokens=["a", *read[1:]], batch=0)
     assert not equal.is_self("cross.0")
 
 
@@ -175,7 +181,7 @@ def test_rows_that_do_not_sum_to_one_are_named_wherever_they_are_shown() -> None
         ),
     )
     for outputs in (dropped, sinks):
-        found = saccade.view(outputs.attentions, TOKENS)
+        found = saccade.view(outputs.attentions, TOKENS, batch=0)
         sums = outputs.attentions[0].double().sum(-1)
         sums = sums[sums > 0]
         note = f"rows sum to {sums.min():.3g} to {sums.max():.3g}, not to 1"
@@ -186,6 +192,30 @@ def test_rows_that_do_not_sum_to_one_are_named_wherever_they_are_shown() -> None
         Console(file=screen, width=200).print(found.terminal("heatmap", name="layer.0"))
         assert note in screen.getvalue()
         assert note in found.html()
+
+
+def test_windows_are_not_labelled_as_the_text() -> None:
+    config = SwinConfig(image_size=16, patch_size=2, embed_dim=8, depths=[2, 1], num_heads=[2, 2], window_size=4)
+    outputs = run(SwinModel, config, pixel_values=torch.randn(1, 3, 16, 16))
+    assert [len(weights) for weights in outputs.attentions] == [4, 1]  # of the last layer of each stage
+    tokens = [f"t{place}" for place in range(16)]
+    for given in (outputs, outputs.attentions):
+        found = saccade.view(given, tokens)
+        assert found.rows["layer.0"].tokens == found.columns["layer.0"].tokens == [str(place) for place in range(16)]
+        assert found.rows["layer.1"].tokens == tokens
+        assert "one of 4 windows" in found.describe("layer.0", 0)
+        assert not found.stacks
+        with pytest.raises(OptionError, match="no rollout"):
+            found.rollout()
+    with pytest.raises(OptionError, match="hold 4 sequences; choose one with batch, from 0 to 3"):
+        saccade.view(outputs.attentions[:1], tokens)
+
+
+def test_a_batch_of_texts_is_no_window() -> None:
+    outputs = run(BertModel, BertConfig(**BERT))
+    assert saccade.view(outputs, TOKENS).rollout().shape == (6, 6)
+    choices = run(BertForMultipleChoice, BertConfig(**BERT), input_ids=IDS[None])
+    assert saccade.view(choices, TOKENS, batch=1).rows["layer.0"].tokens == TOKENS
 
 
 def test_rows_of_zeros_and_other_keys() -> None:

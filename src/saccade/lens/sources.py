@@ -21,7 +21,9 @@ from torch import Tensor
 from saccade.attention import Dot, Trace, Watch
 from saccade.attention.equation import Call
 from saccade.attention.watching.coverage import Coverage
+from saccade.attention.watching.foreign.lineage import KeySource
 from saccade.attention.watching.foreign.steps import Gap
+from saccade.attention.watching.trace import Place
 from saccade.attention.weights import Elementwise
 from saccade.errors import OptionError, ShapeError
 from saccade.lens.axis import is_cross_by_name
@@ -37,6 +39,12 @@ _FIELDS = {
 }
 #: The fields that such an output always has, with or without weights.
 _OTHER_FIELDS = ("logits", "last_hidden_state")
+#: The fields that tell how many sequences such an output is about, by the first part of the layers' names.
+_STATES = {
+    "layer": ("last_hidden_state", "logits"),
+    "encoder": ("encoder_last_hidden_state",),
+    "decoder": ("last_hidden_state", "logits"),
+}
 _NO_WEIGHTS = "the model returned no weights for it"
 #: How far the sum of a row may be from 1 because of rounding, in 32 and in 16 bits.
 _ROUNDING, _HALF_ROUNDING = 1e-3, 2e-2
@@ -51,6 +59,17 @@ class Source:
     gaps: Mapping[str, Gap] = field(default_factory=dict)  # attentions that cannot be shown
     coverage: Coverage | None = None  # None if it is unknown what the model has besides these
     is_list: bool = False  # whether the traces are weights whose layers had no names
+    has_states: bool = True  # whether it is known that a batch holds whole sequences, or which ones hold windows
+
+    def choose_batch(self, batch: int | None) -> int:
+        """Return which sequence to show: the first one, if it is certain that they are whole sequences."""
+        name, size = max(((name, trace.shape[0]) for name, trace in self.traces.items()), key=lambda part: part[1])
+        if batch is None and size > 1 and not self.has_states:
+            raise OptionError(
+                f"The weights of {name} hold {size} sequences; choose one with batch, from 0 to {size - 1}. If they "
+                "are windows of one input, as in Swin, give the whole output of the model instead."
+            )
+        return batch or 0
 
     def check_named(self) -> None:
         """Refuse layers without names where tokens and source_tokens would both fit their columns."""
@@ -96,7 +115,36 @@ def read_source(seen: object) -> Source:
             "output_attentions=True."
         )
     coverage = Coverage(tuple(traces), {}, dict.fromkeys(gaps, _NO_WEIGHTS))
-    return Source(traces, notes, gaps, coverage, is_list=not isinstance(seen, Mapping))
+    has_states = _mark_windows(seen, traces, notes)
+    return Source(traces, notes, gaps, coverage, not isinstance(seen, Mapping), has_states)
+
+
+def _mark_windows(seen: object, traces: dict[str, Trace], notes: dict[str, str]) -> bool:
+    """Give layers that attend within windows (Swin) a place that says so; return whether that could be told."""
+    sizes = {name: _num_sequences(seen, name) for name in traces}
+    if not isinstance(seen, Mapping) and len({trace.shape[0] for trace in traces.values()}) > 1:
+        sizes = {name: {1} for name in traces}  # a batch of sequences would have the same size in all layers
+    windows = [name for name, size in sizes.items() if size and traces[name].shape[0] not in size]
+    for name in windows:
+        count = traces[name].shape[0]
+        note = f"one of {count} windows or other parts of the input, so rows and columns are numbered"
+        notes[name] = f"{notes[name]}; {note}" if name in notes else note
+    if windows:
+        for number, (name, trace) in enumerate(traces.items(), 1):
+            is_whole, before = name not in windows, frozenset(range(1, number))
+            source: KeySource = "cross" if is_cross_by_name(name) else "self"
+            trace.place = Place(source, number, before, is_whole, is_in_order=is_whole)
+    return all(sizes.values())
+
+
+def _num_sequences(seen: object, name: str) -> set[int]:
+    """Return how many sequences the output of a model may be about; nothing if it does not tell."""
+    states = [seen.get(state) for state in _STATES.get(name.split(".")[0], ())] if isinstance(seen, Mapping) else []
+    state = next((state for state in states if isinstance(state, Tensor) and state.ndim > 1), None)
+    if state is None:
+        return set()
+    # A model that chooses between several texts returns a logit for each of them.
+    return {len(state), state.shape[0] * state.shape[1]} if state.ndim == 2 else {len(state)}
 
 
 def _why_empty(seen: object) -> str:

@@ -29,7 +29,7 @@ from saccade.attention.watching.overview import Reduce, ReportProgress, progress
 from saccade.attention.watching.trace import WEIGHTS_LIMIT
 from saccade.errors import OptionError, SaccadeError, ShapeError, TooLargeError, UnknownNameError
 from saccade.lens import measures
-from saccade.lens.axis import Axis, Towers, choose_axes, is_cross_by_name
+from saccade.lens.axis import Axis, Towers, choose_axes, is_cross_by_name, why_numbered
 from saccade.lens.difference import Difference, subtract
 from saccade.lens.files import write_file, write_numbers
 from saccade.lens.links import WordLink
@@ -218,7 +218,10 @@ class View:
     def distance(self, name: str, progress: ReportProgress | None = None) -> Float[Tensor, " H"]:
         """Return how many tokens away each head looks, averaged over its rows; self-attention only."""
         if not self.is_self(name):
-            raise OptionError(f"Distance is defined only for self-attention; {name} attends to another sequence.")
+            place = self.traces[name].place
+            is_across = place is None or place.source == "cross"
+            why = "attends to another sequence" if is_across else "is not known to have the same tokens on both axes"
+            raise OptionError(f"Distance is defined only for self-attention; {name} {why}.")
         return measures.distance(self._trace(name), batch=self.batch, padding=self._padding(name), progress=progress)
 
     def norms(self, name: str, head: Head = "mean") -> Float[Tensor, "Q K"]:
@@ -369,7 +372,7 @@ def view(
     source_tokens: Sequence[str] | None = None,
     words: Sequence[int | None] | Mapping[str, Sequence[int | None]] | None = None,
     source_words: Sequence[int | None] | None = None,
-    batch: int = 0,
+    batch: int | None = None,
     gold: Iterable[WordLink] | None = None,
 ) -> View:
     """Show what a model looked at, with its tokens: ``saccade.view(seen, tokens)``.
@@ -383,9 +386,12 @@ def view(
         source_tokens: the tokens that an encoder-decoder reads.
         words: the number of each token's word, as Hugging Face's ``word_ids()`` returns it.
         source_words: the same for ``source_tokens``.
+        batch: which sequence of the batch to show, the first one by default. If weights come without the rest of the
+            output and hold several sequences, it must be given, because these may be windows of one input.
         gold: the true links between words, as (source, target).
     """
     source = read_source(seen)
+    batch = source.choose_batch(batch)
     if tokens is None and not (source_tokens is None and words is None and source_words is None):
         raise OptionError("source_tokens, words and source_words can only be given together with tokens.")
     if source_tokens is None and source_words is not None:
@@ -404,12 +410,14 @@ def view(
     source_axis = None if source_tokens is None else Axis.of(source_tokens, source_words)
     if source_axis is not None and target_axis is not None and len(source_axis) == len(target_axis):
         source.check_named()
-    axes = {}
+    axes, notes = {}, dict(source.notes)
     for name, trace in source.traces.items():
         if not 0 <= batch < trace.shape[0]:
             raise ShapeError(f"There is no sequence {batch} in {name}; there are {trace.shape[0]}, numbered from 0.")
         chosen = (target_axis, source_axis) if towers is None else towers.axes_of(name, trace)
         axes[name] = choose_axes(name, trace, *chosen)
+        if name not in notes and chosen[0] is not None and (note := why_numbered(trace, axes[name][1])):
+            notes[name] = note
     return View(
         source.traces,
         {name: rows for name, (rows, _) in axes.items()},
@@ -417,7 +425,7 @@ def view(
         batch,
         None if gold is None else frozenset(gold),
         tuple(source.gaps.values()),
-        source.notes,
+        notes,
         source.coverage,
     )
 
