@@ -110,7 +110,7 @@ class Results:
         figure = Figure(figsize=(6.4, 4), layout="constrained")
         axes = figure.subplots()
         self.experiment.draw(axes, self.intervals)
-        axes.set_title(f"{self.experiment.claim}\n{self.verdict}", fontsize=9, loc="left", wrap=True)
+        axes.set_title(f"{self.experiment.claim}\nverdict: {self.verdict}", fontsize=9, loc="left", wrap=True)
         return figure
 
 

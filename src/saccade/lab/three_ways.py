@@ -93,8 +93,7 @@ def draw(axes: Axes, found: Mapping[str, Interval]) -> None:
 EXPERIMENT = Experiment(
     name="three-ways",
     lecture="002",
-    claim="Attention finds what lies far back as easily as what is near; recurrent and convolutional networks of "
-    "the same size do not.",
+    claim="Attention finds what lies far back; recurrent and convolutional networks of the same size do not.",
     method=f"Three causal networks of about 40,000 parameters (LSTM, three convolutions, two attention blocks) learn "
     f"to write the words {', '.join(map(str, DISTANCES))} places before, all at once.",
     measure=measure,
