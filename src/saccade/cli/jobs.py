@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from saccade.cli.options import progress
+from saccade.cli.options import console, progress
 from saccade.errors import OptionError
 from saccade.storage import json_bytes, write_file
 from saccade.tasks.base.answer import Answer
@@ -43,8 +43,8 @@ def answer_file(
     as_json: bool,
     details: dict[str, Any],
     processes: Processes,
-) -> Path:
-    """Answer all inputs that have no answer yet; return the path of the file with all answers, in input order.
+) -> None:
+    """Answer all inputs that have no answer yet, write all answers to a file, in input order, and say where it is.
 
     ``details`` are what the answers depend on besides the model, the inputs and the options.
     """
@@ -64,25 +64,24 @@ def answer_file(
     processes.lead(lambda: _claim(folder, job))
     starts = range(0, len(inputs), size)
     files = [folder / PARTS_FOLDER / f"{start:012d}{suffix}" for start in starts]
-    if answers.exists():
-        return answers
-    mine = list(zip(starts, files, strict=True))[processes.rank :: processes.count]
-    with opened, progress("predicting", sum(len(inputs[start : start + size]) for start, _ in mine)) as show:
-        done = 0
-        for start, file in mine:
-            part = inputs[start : start + size]
-            if not file.exists():
+    if not answers.exists():
+        mine = list(zip(starts, files, strict=True))[processes.rank :: processes.count]
+        with opened, progress("predicting", sum(len(inputs[start : start + size]) for start, _ in mine)) as show:
+            done = 0
+            for start, file in mine:
+                part = inputs[start : start + size]
+                if not file.exists():
 
-                def report(number: int, before: int = done) -> None:
-                    processes.show_life()
-                    show(before + number)
+                    def report(number: int, before: int = done) -> None:
+                        processes.show_life()
+                        show(before + number)
 
-                found = opened.predict(part, progress=report, first=start, **options)
-                write_file(file, "".join(f"{line}\n" for answer in found for line in lines_of(answer)).encode())
-            done += len(part)
-    processes.in_turn(lambda: None)  # wait until all parts are there
-    processes.lead(lambda: finish_job(answers, (file.read_bytes() for file in files)))
-    return answers
+                    found = opened.predict(part, progress=report, first=start, **options)
+                    write_file(file, "".join(f"{line}\n" for answer in found for line in lines_of(answer)).encode())
+                done += len(part)
+        processes.in_turn(lambda: None)  # wait until all parts are there
+        processes.lead(lambda: finish_job(answers, (file.read_bytes() for file in files)))
+    console(stderr=True).print(f"The answers are in {answers}.", markup=False)
 
 
 def scoring_job(model: str, given: Sequence[Path], details: dict[str, Any], folder: Path, processes: Processes) -> Path:

@@ -120,46 +120,48 @@ def predict(
 
     \b
     Examples:
-      saccade predict runs/demo "The black cat ate the mouse."
-      saccade predict run input.txt --beam 5 --n-best 3
+      saccade predict runs/demo "The black cat ate the mouse." --beam 5 --n-best 3
       saccade predict run reviews.csv --columns review
       cat input.txt | saccade predict run - --json --alignments
-      saccade predict run tracks.txt --set samples=5 --json
       torchrun --nproc-per-node 2 -m saccade predict run large.txt -o answers
     """
     processes, device = several_or_one(resolve_device(device))
     opened = saccade.open(model, device, precision, engine=engine)
-    searching = given_only(beam=beam, n_best=n_best, length_penalty=length_penalty)
-    drawing = given_only(tries=tries, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
-    others = given_only(sample=sample, max_tokens=max_tokens, stop=stop)
-    options = _check_options(opened, others, own, searching, drawing)
+    search = given_only(beam=beam, n_best=n_best, length_penalty=length_penalty)
+    drawn = given_only(tries=tries, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
+    options = _check_options(opened, given_only(sample=sample, max_tokens=max_tokens, stop=stop), own, search, drawn)
     opened.read_otherwise(columns, encoding, lines)
     inputs, from_file = read_inputs(given, opened)
     _check_output(output, is_file=from_file and given != "-", is_shared=processes.count > 1)
     if workers > 1 and from_file:  # for a single input, starting workers would take longer than the answer
         opened = saccade.open(model, device, precision, workers, engine)
-    elif engine == "auto" and precision == "fp32" and from_file and output is None:
-        from saccade.tasks.base.automatic import faster
-
-        opened, said = faster(opened, inputs, options)
-        if said:
-            console(stderr=True).print(f"Note: {said}", markup=False)
-    if opened.bundle.engine != "torch" or engine != "auto":
-        note_engine(opened)
+    is_free = workers == 1 and precision == "fp32" and from_file and output is None
+    opened = _with_engine(opened, engine, inputs if is_free else (), options)
     lines_of = partial(_lines, as_json=as_json, alignments=alignments)
     answers: Sequence[Answer] = ()
     if output is not None:
-        read_by = {"columns": columns, "lines": lines, "encoding": encoding}
-        details = {"alignments": alignments, "precision": precision, "engine": engine, **read_by}
         from saccade.cli.jobs import answer_file
 
-        written = answer_file(opened, model, given, inputs, options, output, lines_of, as_json, details, processes)
-        console(stderr=True).print(f"The answers are in {written}.", markup=False)
+        details = {"alignments": alignments, "precision": precision, "engine": engine}
+        details |= {"columns": columns, "lines": lines, "encoding": encoding}
+        answer_file(opened, model, given, inputs, options, output, lines_of, as_json, details, processes)
     elif opened.streams and not (from_file or as_json or alignments or {"tries", "n_best"} & set(options)):
         _print_stream(opened.stream(inputs[0], **options))
     else:
         answers = _print_answers(opened, inputs, options, lines_of, shown=from_file)
     note_surprises(opened, inputs, answers)
+
+
+def _with_engine(opened: Predictor, engine: str, inputs: Sequence[Any], options: dict[str, Any]) -> Predictor:
+    """Return the predictor with another engine if that is faster for these inputs and answers alike; say which."""
+    from saccade.tasks.base.automatic import faster
+
+    opened, said = faster(opened, inputs, options) if inputs and engine == "auto" else (opened, None)
+    if said:
+        console(stderr=True).print(f"Note: {said}", markup=False)
+    if opened.bundle.engine != "torch" or engine != "auto":
+        note_engine(opened)
+    return opened
 
 
 def _check_output(output: Path | None, *, is_file: bool, is_shared: bool) -> None:

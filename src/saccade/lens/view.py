@@ -17,7 +17,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -392,21 +392,12 @@ def view(
     """
     source = read_source(seen)
     batch = source.choose_batch(batch)
-    if tokens is None and not (source_tokens is None and words is None and source_words is None):
-        raise OptionError("source_tokens, words and source_words can only be given together with tokens.")
-    if source_tokens is None and source_words is not None:
-        raise OptionError("source_words can only be given together with source_tokens.")
+    _check_together(tokens, source_tokens, words, source_words)
     towers, target_axis = None, None
     if isinstance(tokens, Mapping):
-        if source_tokens is not None:
-            raise OptionError(
-                "source_tokens cannot be given together with tokens for each tower; name the encoder too."
-            )
         towers = Towers.of(tokens, words, source.traces)
-    elif isinstance(words, Mapping):
-        raise OptionError("words can be a mapping only if tokens is one.")
     elif tokens is not None:
-        target_axis = Axis.of(tokens, words)
+        target_axis = Axis.of(tokens, cast("Sequence[int | None] | None", words))
     source_axis = None if source_tokens is None else Axis.of(source_tokens, source_words)
     if source_axis is not None and target_axis is not None and len(source_axis) == len(target_axis):
         source.check_named()
@@ -428,6 +419,18 @@ def view(
         notes,
         source.coverage,
     )
+
+
+def _check_together(tokens: object, source_tokens: object, words: object, source_words: object) -> None:
+    """Refuse tokens and words that are given without those that they belong to."""
+    if tokens is None and not (source_tokens is None and words is None and source_words is None):
+        raise OptionError("source_tokens, words and source_words can only be given together with tokens.")
+    if source_tokens is None and source_words is not None:
+        raise OptionError("source_words can only be given together with source_tokens.")
+    if isinstance(tokens, Mapping) and source_tokens is not None:
+        raise OptionError("source_tokens cannot be given together with tokens for each tower; name the encoder too.")
+    if isinstance(words, Mapping) and not isinstance(tokens, Mapping):
+        raise OptionError("words can be a mapping only if tokens is one.")
 
 
 def _checked(what: str, function: Callable[..., Any], options: dict[str, Any]) -> dict[str, Any]:
