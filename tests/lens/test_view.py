@@ -234,7 +234,7 @@ def test_what_is_not_there_is_refused(seen_view: View) -> None:
         seen_view.top("encoder.0.self", 0, 0)
     with pytest.raises(UnknownNameError, match="no kind of figure 'pie'"):
         seen_view.figure("pie")
-    with pytest.raises(UnknownNameError, match="no kind of view in the terminal 'pie'"):
+    with pytest.raises(UnknownNameError, match="no terminal view 'pie'"):
         seen_view.terminal("pie")
 
 

@@ -153,7 +153,7 @@ def _limits(max_length: int | Tensor, batch_size: int, min_length: int, device: 
     limits = torch.as_tensor(max_length, device=device)
     if limits.dim() > 1 or (limits.dim() == 1 and len(limits) != batch_size):
         raise ShapeError(
-            f"max_length must be one number or a tensor ({batch_size},), not of shape {tuple(limits.shape)}."
+            f"max_length must be a number or a tensor of shape ({batch_size},), not of shape {tuple(limits.shape)}."
         )
     limits = limits.expand(batch_size)
     shortest = int(limits.min()) if batch_size > 0 else max(1, min_length)

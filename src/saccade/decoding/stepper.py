@@ -53,7 +53,7 @@ def first_tokens(start_token: int | Tensor, batch_size: int, device: torch.devic
     tokens = tokens.unsqueeze(1) if tokens.dim() == 1 else tokens
     if tokens.dim() != 2 or len(tokens) != batch_size or tokens.shape[1] == 0:
         raise ShapeError(
-            f"start_token must be one number or a tensor ({batch_size},) or ({batch_size}, T) with T ≥ 1, "
+            f"start_token must be a number or a tensor of shape ({batch_size},) or ({batch_size}, T) with T ≥ 1, "
             f"not of shape {tuple(start_token.shape)}."
         )
     return tokens

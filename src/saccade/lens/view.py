@@ -270,7 +270,7 @@ class View:
         from saccade.lens.terminal.views import TERMINAL, WithCoverage
 
         if kind not in TERMINAL:
-            raise UnknownNameError("kind of view in the terminal", kind, TERMINAL)
+            raise UnknownNameError("terminal view", kind, TERMINAL)
         shown = TERMINAL[kind](self, **_checked(f"A {kind} in the terminal", TERMINAL[kind], options))
         return WithCoverage(shown, str(self.coverage)) if self.left_out else shown
 

@@ -1,4 +1,4 @@
-"""Reading and checking the inputs of a request: within the server's limits, and never the name of a file."""
+"""Read and check the inputs of a request: they stay within the server's limits, and none is taken for a file name."""
 
 from __future__ import annotations
 

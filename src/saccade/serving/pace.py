@@ -29,8 +29,10 @@ class Pace:
         self._product = DECAY * self._product + cost * seconds
 
     def room(self, turn: float) -> float:
-        """Return how many token steps fit into a turn of this many seconds (at least twice the fixed part of a
-        turn)."""
+        """Return how many token steps fit into a turn of this many seconds.
+
+        A turn lasts at least twice as long as its fixed part.
+        """
         if not self._weight:
             return FIRST_SPEED * turn
         cost, seconds = self._cost / self._weight, max(self._seconds / self._weight, 1e-6)

@@ -224,7 +224,7 @@ def test_a_difference_only_of_the_same_words(open_studio: OpenStudio, look: dict
     expect(page.locator(".figure:visible h2")).to_have_text(f"{head_name(CROSS, 1)} · words · after")
     expect(page.get_by_role("radio", name="difference")).to_be_disabled()
     expect(page.get_by_role("radio", name="after")).to_be_checked()
-    expect(page.get_by_role("group", name="Weights that are shown")).to_have_attribute(
+    expect(page.get_by_role("group", name="Weights to show")).to_have_attribute(
         "title", re.compile("there is no difference")
     )
 

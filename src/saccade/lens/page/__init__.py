@@ -76,7 +76,7 @@ def render_page(
     lead: Lead | None = None,
     progress: ReportProgress | None = None,
 ) -> str:
-    """Return the whole document, for a file that opens from disk.
+    """Return the page as a complete HTML document, which can be saved and opened from disk.
 
     Args:
         names: the attentions on the page; all of them by default.

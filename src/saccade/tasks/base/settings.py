@@ -78,7 +78,7 @@ class TrainingSettings(Config):
         "best", description="Which weights become the model: last, best, average or ema (moving average)"
     )
     average: int = Field(
-        5, ge=1, description='With final = "average": average the weights of this many validations, up to the last'
+        5, ge=1, description='With final = "average": number of the latest validations whose weights are averaged'
     )
     ema: float = Field(
         0.999, gt=0, lt=1, description='With final = "ema": the fraction of the old weights in the moving average'

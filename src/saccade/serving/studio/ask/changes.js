@@ -28,7 +28,7 @@ export class Changes {
     this.nothing = make("span", { class: "quiet" }, NOTHING);
     this.chips = make("ul", { class: "chips", "aria-label": "What is changed" });
     this.weights = choice(
-      "Weights that are shown",
+      "Weights to show",
       "weights",
       [
         ["after", "after"],

@@ -15,7 +15,7 @@ import { picture } from "../shared/ramp.js";
  * @typedef {{name: string, head: number, matrix: Matrix, measures: Record<string, number | null>}} Head
  */
 
-const NO_MODEL = "This scene needs a model that reads texts and has examples; `saccade serve` trains one.";
+const NO_MODEL = "This scene needs a text model with examples. Start `saccade serve` without a model: it trains one.";
 
 /** @param {Stage} stage */
 export async function heads(stage) {
