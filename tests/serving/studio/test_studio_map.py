@@ -170,7 +170,7 @@ def test_a_tile_that_is_refused_is_not_asked_for_again(open_studio: OpenStudio) 
 
 
 def test_a_text_that_the_server_no_longer_keeps_is_read_again(open_studio: OpenStudio) -> None:
-    page = open_studio("/map?m=filler&t=the+cat", may_refuse=True)
+    page = open_studio("/map?m=filler&t=the+old+cat+sleeps", may_refuse=True)  # no tile of it is in the browser's cache
     gone = {"error": "This look is no longer in memory; request it again."}
     page.route("**/api/looks/*/tile?*", lambda route: route.fulfill(status=404, json=gone), times=1)
     with page.expect_response("**/maps"):
