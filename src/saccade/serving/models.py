@@ -293,7 +293,7 @@ def version_of(folder: Path) -> Version:
 
 
 def resting_checks(version: Version) -> int:
-    """How many checks a version must stay the same before it is opened."""
+    """How many checks in a row must find the folder unchanged before it is opened."""
     return RESTING_CHECKS if not version or _is_ours(version) else RESTING_CHECKS_UNSEALED
 
 

@@ -64,7 +64,7 @@ def _whole_number(digits: str) -> int:
 
 
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object; a repeated key is refused, because we could only guess which value is meant."""
+    """Build an object; refuse a repeated key, because it would be a guess which of its values is meant."""
     if len(pairs) > MOST_KEYS:
         raise Refused(400, f"An object in the request has {len(pairs):,} keys; the limit is {MOST_KEYS:,}.")
     found = dict(pairs)
