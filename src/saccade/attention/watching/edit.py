@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from saccade.attention.scores import Score
 from saccade.attention.watching.coverage import looks_like_attention
-from saccade.attention.watching.foreign.intercept import add_hooks, is_foreign, remove_hooks
+from saccade.attention.watching.foreign.hooks import add_hooks, remove_hooks
+from saccade.attention.watching.foreign.running import is_foreign
 from saccade.attention.watching.interventions import (
     Edit,
     ForbiddenLink,

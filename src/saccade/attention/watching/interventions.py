@@ -22,7 +22,17 @@ from torch.utils import checkpoint
 from saccade.attention.masks import Mask
 from saccade.errors import OptionError, ShapeError
 
-__all__ = ["Edit", "ForbiddenLink", "HeadOutput", "Shared", "Target", "active_edits", "is_backward", "under_edits"]
+__all__ = [
+    "Edit",
+    "ForbiddenLink",
+    "HeadOutput",
+    "Shared",
+    "Target",
+    "active_edits",
+    "cannot",
+    "is_backward",
+    "under_edits",
+]
 
 
 CHECKPOINTED = (
@@ -136,7 +146,7 @@ def targets_of(owner: nn.Module | None) -> tuple[Target, ...]:
         return ()
     targets = tuple(edit.targets[id(owner)] for edit in active if id(owner) in edit.targets)
     if targets and _is_computed_again():
-        raise OptionError(f"The attention {targets[0].name} cannot be edited: {CHECKPOINTED}.")
+        raise cannot(targets[0].name, CHECKPOINTED)
     return targets
 
 
@@ -234,6 +244,10 @@ def replace_outputs(
         if here != slice(0):
             output[:, change.head, here] = _value(change, output)[:, here]
     return output
+
+
+def cannot(name: str, reason: str) -> OptionError:
+    return OptionError(f"The attention {name} cannot be edited: {reason}.")
 
 
 def no_such_head(name: str, head: object, count: int | None) -> OptionError:

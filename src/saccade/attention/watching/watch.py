@@ -20,14 +20,9 @@ from torch import Tensor, nn
 
 from saccade.attention.equation import After, Call
 from saccade.attention.watching.coverage import Coverage, advice_for, reason_for, unseen_modules
-from saccade.attention.watching.foreign.intercept import (
-    Forwards,
-    RunningModule,
-    Seen,
-    add_hooks,
-    is_foreign,
-    remove_hooks,
-)
+from saccade.attention.watching.foreign.hooks import add_hooks, remove_hooks
+from saccade.attention.watching.foreign.intercept import Forwards
+from saccade.attention.watching.foreign.running import RunningModule, Seen, is_foreign
 from saccade.attention.watching.foreign.steps import Gap, Shown, Steps
 from saccade.attention.watching.segment import keep
 from saccade.attention.watching.trace import Trace

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import torch
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from saccade.attention.equation import Call
@@ -14,7 +14,7 @@ from saccade.attention.scores import ScaledDot
 from saccade.attention.watching.trace import FORBIDDEN
 from saccade.attention.weights import Softmax
 
-__all__ = ["SDPA", "RoundedSoftmax", "autocast", "call_of_sdpa", "has_no_numbers", "softmax_of"]
+__all__ = ["SDPA", "RoundedSoftmax", "autocast", "call_of_sdpa", "has_no_numbers", "softmax_of", "unrepeated"]
 
 #: Torch's function itself: someone may have put another one in its place in ``torch.nn.functional``.
 SDPA = torch._C._nn.scaled_dot_product_attention
@@ -150,12 +150,12 @@ def _four_dimensional(tensor: Tensor, ndim: int) -> Tensor:
     return tensor.reshape((1,) * (4 - tensor.ndim) + tuple(tensor.shape))
 
 
-def unrepeated(mask: Float[Tensor, "#B #H #Q #K"] | Bool[Tensor, "#B #H #Q #K"]) -> Tensor:
-    """Return a mask without the repetition of ``expand``, so that a copy takes no more memory than the original."""
-    for dimension, (size, stride) in enumerate(zip(mask.shape, mask.stride(), strict=True)):
+def unrepeated(tensor: Tensor) -> Tensor:
+    """Return a tensor without the repetition of ``expand``, so that a copy takes no more memory than the original."""
+    for dimension, (size, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
         if size > 1 and stride == 0:
-            mask = mask.narrow(dimension, 0, 1)
-    return mask
+            tensor = tensor.narrow(dimension, 0, 1)
+    return tensor
 
 
 def ungrouped(key: Float[Tensor, "B H K D"]) -> Float[Tensor, "B G K D"]:

@@ -19,23 +19,23 @@ from torch import Tensor
 
 from saccade.attention.equation import Call
 from saccade.attention.watching.foreign.call import SDPA, call_of_sdpa
+from saccade.attention.watching.foreign.edited_rows import CallStep, rows_of
+from saccade.attention.watching.foreign.running import RunningModule
 from saccade.attention.watching.foreign.torch_modules import believes_causal, call_of_function
-from saccade.attention.watching.interventions import RowRange, Target, forbid_links, no_such_head, replace_outputs
+from saccade.attention.watching.interventions import (
+    RowRange,
+    Target,
+    active_edits,
+    cannot,
+    forbid_links,
+    no_such_head,
+    replace_outputs,
+    targets_of,
+)
 from saccade.attention.watching.trace import FORBIDDEN
-from saccade.errors import OptionError
 
-__all__ = ["Edited", "bound_sdpa", "cached_positions", "run_edited"]
+__all__ = ["Edited", "bound_sdpa", "check_edited", "run_edited"]
 
-NO_CACHE_LENGTH = (
-    "the model was given a {} object that does not tell how many positions it holds, so the positions of this call are "
-    "not known; run the model once over the whole text"
-)
-KEPT = (
-    "it keeps the keys of earlier forward passes where their number is not told, so the positions of this call are not "
-    "known; run the model once over the whole text"
-)
-SEVERAL = "its module calls it several times in one forward pass, and the positions of its rows are not known"
-DROPPED = "its cache dropped old keys, so its columns are not the positions of the text"
 NOTHING_LEFT = "torch's multi-head attention gives NaN for a query that may attend to nothing, as after this edit"
 
 _SDPA = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")  # torch has it in C
@@ -47,24 +47,6 @@ class Edited(NamedTuple):
 
     output: Any
     arguments: dict[str, Any]  # what it was given, with the forbidden links in its mask
-
-
-class CallStep(NamedTuple):
-    """Where in a forward pass a call is made."""
-
-    cached: int | str  # how many positions came before this forward pass, or what was given that does not tell
-    use: int  # which call of its module this is, counted from 1
-    last_key: Tensor | None  # of the call before this one
-    continues: bool = False  # whether its keys begin with those of an earlier forward pass
-
-
-def cached_positions(given: Sequence[object]) -> int | str:
-    """Return how many positions the cache in these arguments holds, or the name of its class if it does not say."""
-    for part in given:
-        if hasattr(part, "get_seq_length"):  # the caches of Hugging Face
-            return int(part.get_seq_length())
-    unknown = [type(part).__name__ for part in given if not isinstance(part, dict)]
-    return unknown[0] if unknown else 0
 
 
 def run_edited(
@@ -86,7 +68,7 @@ def run_edited(
             raise no_such_head(name, head, call.shape[1])
     for target in targets:
         target.has_run = True
-    where = _rows(call, bound["key"], targets, step)
+    where = rows_of(call, bound["key"], targets, step)
     allowed = _allowed(call, targets, where)
     run = _run_sdpa if is_sdpa else _run_multi_head
     return run(bound, call, allowed, targets, where)
@@ -95,28 +77,6 @@ def run_edited(
 def bound_sdpa(arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of ``scaled_dot_product_attention`` by name."""
     return dict(zip(_SDPA, arguments, strict=False)) | named
-
-
-def cannot(name: str, reason: str) -> OptionError:
-    return OptionError(f"The attention {name} cannot be edited: {reason}.")
-
-
-def _rows(call: Call, key: Tensor, targets: Sequence[Target], step: CallStep) -> RowRange:
-    """Return the positions of a call's rows in the text; raise an error if an edit needs them and they are unknown."""
-    _, _, num_rows, num_columns = call.shape
-    first = step.cached if isinstance(step.cached, int) else 0
-    if any(target.needs_positions for target in targets):
-        name = targets[0].name
-        if num_rows != num_columns and isinstance(step.cached, str):
-            raise cannot(name, NO_CACHE_LENGTH.format(step.cached))
-        if step.continues and not step.cached:
-            raise cannot(name, KEPT)
-        if num_rows != num_columns and step.use > 1:
-            raise cannot(name, SEVERAL)
-        asks_again = step.last_key is not None and torch.equal(step.last_key, key)
-        if first and num_columns < first + num_rows and not asks_again:
-            raise cannot(name, DROPPED)
-    return RowRange(range(first, first + num_rows), num_columns, use=step.use)
 
 
 def _allowed(call: Call, targets: Sequence[Target], where: RowRange) -> Bool[Tensor, "1 H Q K"] | None:
@@ -201,3 +161,18 @@ def _run_multi_head(
     heads = replace_outputs(targets, heads, where).permute(2, 0, 1, 3).reshape(num_rows * batch, num_heads * width)
     projected = F.linear(heads, bound["out_proj_weight"], bound["out_proj_bias"])
     return Edited((projected.view(*output.shape[:-1], projected.shape[-1]), weights), bound)
+
+
+def check_edited(run: RunningModule) -> None:
+    """Refuse an edit of a module that ran without calling torch's attention."""
+    for target in targets_of(run.module):
+        if target.is_ours or any(module is run.module for module in run.attended):
+            continue
+        names = [edit.modules.get(id(module)) for edit in active_edits() for module in run.attended]
+        inner = next((name for name in names if name is not None), None)
+        if inner is not None:
+            raise cannot(target.name, f"it does not call attention itself, but {inner}, which runs inside it, does")
+        raise cannot(
+            target.name,
+            "it ran, but did not call any of torch's attention functions, and an edit can change only those",
+        )

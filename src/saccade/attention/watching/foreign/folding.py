@@ -6,22 +6,27 @@ their tokens (``rows``): all heads of a text have the same ones.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from saccade.attention.equation import Call
 from saccade.attention.watching.foreign.call import call_of_sdpa
 from saccade.attention.watching.foreign.identity import NOBODY, PLACES
+from saccade.attention.watching.foreign.lineage import Lineage
+from saccade.attention.watching.foreign.rows import order_of
+from saccade.attention.watching.interventions import Target, cannot
 
-__all__ = ["FOLDED", "Fold", "fold_of", "heads_differ"]
+__all__ = ["FOLDED", "Fold", "Layouts", "fold_of"]
 
 FOLDED = (
     "its heads, or parts of its texts such as windows, seem to be in the dimension of the batch, and nothing shows "
     "which of its sequences are heads of one text"
 )
+NOT_THE_TEXT = "its rows are not the positions of the text: they are parts of it, such as windows, or were reordered"
 
 
 class Fold(NamedTuple):
@@ -81,8 +86,49 @@ def fold_of(rows: Int[Tensor, ...] | None) -> Fold | None:
     return None
 
 
-def heads_differ(rows: Int[Tensor, ...] | None) -> bool:
+def _heads_differ(rows: Int[Tensor, ...] | None) -> bool:
     """Return whether the heads of queries (texts, heads, ...) have different tokens of a text, as windows have."""
     if rows is None or rows.ndim != 4 or not rows.numel() or bool((rows >= PLACES).any()):
         return False
     return not torch.equal(rows[:, :1].expand_as(rows), rows)
+
+
+class Layouts:
+    """The layouts of the calls of each module."""
+
+    def __init__(self, lineage: Lineage) -> None:
+        self._lineage = lineage
+        self._last: dict[int, Fold | None] = {}  # of the last call of each module whose rows were followed
+
+    def of(self, module: nn.Module, query: Tensor) -> Fold | None:
+        """Return how the texts and heads of a call are laid out; None if nothing tells.
+
+        A step whose rows are not followed has the layout of the step before it.
+        """
+        if not self._lineage.is_on:
+            known = self._last.get(id(module))
+            return known if known is None or known.fits(query) else None
+        with torch._C.DisableTorchFunction():
+            fold = self._last[id(module)] = fold_of(self._lineage.rows.of(query))
+        return fold
+
+    def may_fold(self, query: Tensor) -> bool:
+        """Return whether heads may be in the dimension of the batch, judging by shapes alone."""
+        heads = query.shape[1] if query.ndim == 4 else 1
+        return query.ndim in (3, 4) and self._lineage.may_fold(query.shape[0], heads, query.shape[-2])
+
+    def check(self, module: nn.Module, query: Tensor, targets: Sequence[Target]) -> None:
+        """Refuse to edit a call in which the number of a head or of a row may stand for something else."""
+        fold, rows = self.of(module, query), self._lineage.rows
+        if self.may_fold(query) if fold is None else not fold.is_plain(query):
+            raise cannot(targets[0].name, FOLDED)
+        if not self._lineage.is_on:
+            return
+        with torch._C.DisableTorchFunction():
+            if _heads_differ(rows.of(query)):
+                raise cannot(targets[0].name, FOLDED)
+        if any(target.needs_positions for target in targets):
+            positions = rows.positions(query, False, None)
+            is_whole = self._lineage.has_batch(query.shape[0], query.shape[-2])
+            if positions is not None and not order_of(positions, positions, is_whole).is_in_order:
+                raise cannot(targets[0].name, NOT_THE_TEXT)

@@ -14,6 +14,8 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from saccade.attention.watching.foreign.call import unrepeated
+
 __all__ = [
     "MIXED_TEXT",
     "NOBODY",
@@ -26,7 +28,6 @@ __all__ = [
     "merged",
     "salt",
     "salted",
-    "short",
     "tokens",
 ]
 
@@ -78,7 +79,7 @@ def combined(one: Ids, other: Ids) -> Ids:
     if one is other:
         return one
     shape = torch.broadcast_shapes(one.shape, other.shape)  # type: ignore[no-untyped-call]
-    one, other = (short(part) for part in (one, other))
+    one, other = (unrepeated(part) for part in (one, other))
     if one.shape == other.shape and torch.equal(one, other):
         return one.expand(shape)
     first, second = torch.broadcast_tensors(one, other)  # type: ignore[no-untyped-call]
@@ -95,7 +96,7 @@ def merged(ids: Ids, dims: tuple[int, ...]) -> Ids:
     shape = [1 if place in dims else size for place, size in enumerate(ids.shape)]
     if not ids.numel():
         return ids.new_zeros(shape)
-    ids = short(ids)
+    ids = unrepeated(ids)
     if all(ids.shape[dim] == 1 for dim in dims):
         return ids.expand(shape)
     highest = ids.amax(dims, keepdim=True)
@@ -110,17 +111,9 @@ def merged(ids: Ids, dims: tuple[int, ...]) -> Ids:
     return highest.expand(shape)
 
 
-def short(ids: Ids) -> Ids:
-    """Return numbers without the repetition of ``expand``."""
-    for dimension, (size, stride) in enumerate(zip(ids.shape, ids.stride(), strict=True)):
-        if size > 1 and stride == 0:
-            ids = ids.narrow(dimension, 0, 1)
-    return ids
-
-
 def has_text(ids: Ids) -> bool:
     """Return whether any token of a text is among these, or was made into one of them."""
-    return bool(_is_text(short(ids)).any())
+    return bool(_is_text(unrepeated(ids)).any())
 
 
 def is_in_order(ids: Int[Tensor, "B P"], is_whole: bool) -> bool:

@@ -15,46 +15,40 @@ fast path, because nothing can be changed inside that.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from enum import Enum, auto
+from collections.abc import Callable
+from dataclasses import replace
 from types import FrameType
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.hooks import RemovableHandle
 
 from saccade.attention.equation import Call
 from saccade.attention.watching.foreign import torch_modules
 from saccade.attention.watching.foreign.call import SDPA, call_of_sdpa
-from saccade.attention.watching.foreign.direct import stored_forward, unwrap_forwards, wrap_forwards
-from saccade.attention.watching.foreign.editing import CallStep, bound_sdpa, cached_positions, cannot, run_edited
-from saccade.attention.watching.foreign.folding import FOLDED, Fold, fold_of, heads_differ
-from saccade.attention.watching.foreign.lineage import CONSTANT, KeySource, Lineage, Marks, source_of
+from saccade.attention.watching.foreign.direct import stored_forward
+from saccade.attention.watching.foreign.edited_rows import EditedCalls, cached_positions
+from saccade.attention.watching.foreign.editing import bound_sdpa, check_edited, run_edited
+from saccade.attention.watching.foreign.folding import FOLDED, Fold, Layouts
+from saccade.attention.watching.foreign.lineage import CONSTANT, KeySource, Lineage, source_of
+from saccade.attention.watching.foreign.modes import Kernels, Mode, num_modes, place_of, put_in, take_out
 from saccade.attention.watching.foreign.projection import Followed, after_module, follow
 from saccade.attention.watching.foreign.rows import Positions, agree, are_distinct, order_of
-from saccade.attention.watching.interventions import Target, active_edits, is_backward, targets_of
+from saccade.attention.watching.foreign.running import Audience, RunningModule, Seen, Way, is_foreign, way_of
+from saccade.attention.watching.interventions import active_edits, is_backward, targets_of
 from saccade.attention.watching.trace import Place
 from saccade.errors import OptionError
 
-__all__ = ["Forwards", "RunningModule", "Seen", "add_hooks", "is_foreign", "remove_hooks"]
+__all__ = ["Forwards"]
 
-#: Modules of these packages call no attention of torch's, or record their calls themselves.
-PLAIN_MODULES = ("torch.nn.modules.", "torch._dynamo.", "saccade.")
 #: The one place of ours that calls torch's attention; it records and edits its calls itself.
 OWN_CALLER = "saccade.attention.attend"
 
 QK = ("query", "key")
 WRITTEN_OUT = "it is written out with a softmax, which does not show its queries and keys"
-NOT_THE_TEXT = "its rows are not the positions of the text: they are parts of it, such as windows, or were reordered"
 OTHER_KERNEL = "it is computed by {}, which does not show its weights; use scaled_dot_product_attention to see it"
 STORED = (
     "The forward method of a {} was stored before the model was watched or edited, and would now take another path, "
@@ -64,77 +58,7 @@ HOOK = "a hook inside torch's module"
 #: Arguments of these types are no cache.
 SIMPLE = (Tensor, bool, int, float, str, type(None), torch.dtype, torch.device)
 
-
-class Way(Enum):
-    """How the attention of a running module is seen."""
-
-    CALLS = auto()  # by the functions that it calls
-    MODULE = auto()  # by the arguments of the module, which is torch's own
-    KERNELS = auto()  # by the kernels that run, because a mode might make torch's module leave its fast path
-
-
-class Audience(Protocol):
-    """The watchers of this thread."""
-
-    def is_present(self) -> bool: ...
-
-    def wants(self, module: nn.Module) -> bool: ...
-
-    def wants_values(self) -> bool: ...
-
-    def is_root(self, module: nn.Module) -> bool: ...
-
-    def show(self, runs: list[RunningModule], seen: Seen) -> None: ...
-
-    def stray(self) -> None: ...
-
-    def lose(self) -> None: ...
-
-    def end(self, run: RunningModule) -> None: ...
-
-
-@dataclass(slots=True)
-class RunningModule:
-    """A module whose forward is running."""
-
-    number: int  # unique
-    module: nn.Module
-    way: Way
-    mode_place: int | None = None  # where the mode was in the stack before
-    is_watched: bool = False  # whether it is part of a watched model, or runs within one
-    has_entered: bool = False  # whether modes were added or removed for it
-    marks: Marks | None = None  # for one of torch's modules: those of what it has computed so far
-    rows: Positions | None = None  # for one of torch's modules: those of what it was given
-    given: tuple[Any, ...] = ()  # for one of torch's modules: its arguments, before hooks of its own changed them
-    cached: int | str = 0  # for an outermost run that is edited: see ``cached_positions``
-    attended: list[nn.Module] = field(default_factory=list)  # the modules inside that have called attention
-
-
-class Seen(NamedTuple):
-    """An attention of a module that is not part of Saccade."""
-
-    call: Call | str  # or why it cannot be shown
-    module: nn.Module
-    place: Place | None  # None if nothing is followed: a step that is assumed to continue the last one
-    is_written_out: bool = False
-
-
-class _Use(NamedTuple):
-    """The last edited call of a module."""
-
-    outermost: int
-    innermost: int
-    number: int  # within its outermost run, counted from 1
-    query: Tensor
-    key: Tensor
-
-
 _numbers = itertools.count(1)
-
-
-def is_foreign(module: nn.Module) -> bool:
-    """Whether this module may compute attention that only an interception can see."""
-    return not type(module).__module__.startswith(PLAIN_MODULES) or isinstance(module, torch_modules.FAST)
 
 
 class Forwards(threading.local):
@@ -150,8 +74,8 @@ class Forwards(threading.local):
         self.lineage = Lineage()
         self.continues = False  # whether the last forward was a step that continues the one before it
         self._passed: tuple[object, ...] = ()  # what the last outermost forward was given besides tensors and numbers
-        self._uses: dict[int, _Use] = {}
-        self._folds: dict[int, Fold | None] = {}  # of the last call of each module whose rows were followed
+        self._edited = EditedCalls()
+        self._layouts = Layouts(self.lineage)
         self.followed: Followed | None = None  # the output of the last call
 
     def start(self) -> None:
@@ -159,7 +83,7 @@ class Forwards(threading.local):
         if not self._num_users:
             self.runs.clear()  # a watcher of another thread may have taken the hooks away while a module ran here
         self._num_users += 1
-        if torch_place(self._mode) is None:
+        if place_of(self._mode) is None:
             put_in(self._mode, num_modes())
 
     def stop(self) -> None:
@@ -169,8 +93,9 @@ class Forwards(threading.local):
             return
         while self.runs:
             self._leave(self.runs.pop())
-        self._passed, self.continues, self._uses, self._folds, self.lineage = (), False, {}, {}, Lineage()
-        self.followed = None
+        self._passed, self.continues, self.followed = (), False, None
+        self.lineage, self._edited = Lineage(), EditedCalls()
+        self._layouts = Layouts(self.lineage)
         take_out(self._mode)
 
     # --- hooks ---
@@ -205,9 +130,9 @@ class Forwards(threading.local):
         is_fast = isinstance(module, torch_modules.FAST)
         if not is_fast and not is_watched and not is_edited:
             return
-        if is_fast and torch_place(self._mode) is not None:
+        if is_fast and place_of(self._mode) is not None:
             self._check_direct(sys._getframe(1))
-        run, runs = RunningModule(next(_numbers), module, _way_of(module) if is_fast else Way.CALLS), self.runs
+        run, runs = RunningModule(next(_numbers), module, way_of(module) if is_fast else Way.CALLS), self.runs
         run.is_watched = is_watched or any(outer.is_watched for outer in runs)
         if not runs:
             self._begin_outermost(run, arguments, named, is_watched)
@@ -271,7 +196,7 @@ class Forwards(threading.local):
                 for outer in self.runs:
                     if outer is not run:
                         outer.attended.append(run.module)
-            _check_edited(run)
+            check_edited(run)
         if run.way is Way.CALLS:
             return
         given = (*arguments, *named.values())
@@ -328,8 +253,9 @@ class Forwards(threading.local):
         targets = targets_of(module)
         if module is not None and targets:
             if function is SDPA:
-                self._check_layout(module, _argument("query", 0, arguments, named), targets)
-            step = self._step(module, *(_argument(name, place, arguments, named) for place, name in enumerate(QK)))
+                self._layouts.check(module, _argument("query", 0, arguments, named), targets)
+            query, key = (_argument(name, place, arguments, named) for place, name in enumerate(QK))
+            step = self._edited.note(self.runs, query, key)
             output, named = run_edited(function, arguments, named, targets, step)
             arguments = ()
         else:
@@ -348,64 +274,18 @@ class Forwards(threading.local):
         result = output[0] if isinstance(output, tuple) else output
         self.followed, fold = None, None
         if is_sdpa and isinstance(call, Call):
-            fold = self._fold(module, query)
+            fold = self._layouts.of(module, query)
             if fold is not None and fold.is_plain(query):
                 fold = None
             elif fold is not None:
                 call = fold.call_of_sdpa(bound_sdpa(arguments, named))
-            elif call.shape[1] == 1 and self._may_fold(query):
+            elif call.shape[1] == 1 and self._layouts.may_fold(query):
                 call = FOLDED
         if is_sdpa and isinstance(call, Call) and self._audience.wants_values():
             after, self.followed = follow(call, result, fold)
             call = replace(call, after=after)
         self._show(call, module, query, key, result, fold, is_turned=not is_sdpa and query.ndim == 3)
         return output
-
-    def _fold(self, module: nn.Module, query: Tensor) -> Fold | None:
-        """Return how the texts and heads of a call are laid out; None if nothing tells.
-
-        A step whose rows are not followed has the layout of the step before it.
-        """
-        if not self.lineage.is_on:
-            known = self._folds.get(id(module))
-            return known if known is None or known.fits(query) else None
-        with torch._C.DisableTorchFunction():
-            fold = self._folds[id(module)] = fold_of(self.lineage.rows.of(query))
-        return fold
-
-    def _check_layout(self, module: nn.Module, query: Tensor, targets: Sequence[Target]) -> None:
-        """Refuse to edit a call in which the number of a head or of a row may stand for something else."""
-        fold = self._fold(module, query)
-        if self._may_fold(query) if fold is None else not fold.is_plain(query):
-            raise cannot(targets[0].name, FOLDED)
-        if not self.lineage.is_on:
-            return
-        with torch._C.DisableTorchFunction():
-            if heads_differ(self.lineage.rows.of(query)):
-                raise cannot(targets[0].name, FOLDED)
-        if any(target.needs_positions for target in targets):
-            rows = self.lineage.rows.positions(query, False, None)
-            is_whole = self.lineage.has_batch(query.shape[0], query.shape[-2])
-            if rows is not None and not order_of(rows, rows, is_whole).is_in_order:
-                raise cannot(targets[0].name, NOT_THE_TEXT)
-
-    def _may_fold(self, query: Tensor) -> bool:
-        heads = query.shape[1] if query.ndim == 4 else 1
-        return query.ndim in (3, 4) and self.lineage.may_fold(query.shape[0], heads, query.shape[-2])
-
-    def _step(self, module: nn.Module, query: Tensor, key: Tensor) -> CallStep:
-        """Where in the forward pass an edited call is made."""
-        last, outermost, innermost = self._uses.get(id(module)), self.runs[0], self.runs[-1].number
-        number, continues = 1, False
-        if last is not None and last.outermost != outermost.number:
-            continues = _continues(last, query, key)
-        if last is not None and last.outermost == outermost.number:
-            # Two calls that differ in their values alone (DiffLlama) are one attention.
-            is_same = last.innermost == innermost and torch.equal(last.query, query) and torch.equal(last.key, key)
-            number = last.number + (not is_same)
-        query, key = (part.detach().clone() for part in (query, key))  # the caller may overwrite them
-        self._uses[id(module)] = _Use(outermost.number, innermost, number, query, key)
-        return CallStep(outermost.cached, number, None if last is None else last.key, continues)
 
     def other(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any], output: object
@@ -503,170 +383,11 @@ class Forwards(threading.local):
         self._show(call, attention, query, key, None, is_turned=torch_modules.is_turned(module))
 
 
-def _way_of(module: nn.Module) -> Way:
-    """Return how to see one of torch's modules that may take a fast path, which it leaves only if it is edited."""
-    if not torch_modules.has_own_functions():
-        return Way.KERNELS  # a mode would make torch call the function that replaced its own a second time
-    edited = {owner for edit in active_edits() for owner in edit.targets}
-    if edited and any(id(part) in edited for part in module.modules()):
-        return Way.CALLS
-    if torch_modules.is_torchs_own(module):
-        return Way.MODULE
-    return Way.KERNELS if torch_modules.may_be_fast(module) else Way.CALLS
-
-
-def _continues(last: _Use, query: Tensor, key: Tensor) -> bool:
-    """Return whether the keys of a call begin with those of an earlier forward pass, and others follow."""
-    known, rows = last.key, last.query.shape[-2]
-    is_alike = known.ndim == key.ndim and known.shape[:-2] == key.shape[:-2] and known.shape[-1] == key.shape[-1]
-    if not is_alike or key.shape[-2] <= query.shape[-2] or torch.equal(known, key):
-        return False
-    return torch.equal(known[..., :rows, :], key[..., :rows, :])
-
-
-def _check_edited(run: RunningModule) -> None:
-    """Refuse an edit of a module that ran without calling torch's attention."""
-    for target in targets_of(run.module):
-        if target.is_ours or any(module is run.module for module in run.attended):
-            continue
-        names = [edit.modules.get(id(module)) for edit in active_edits() for module in run.attended]
-        inner = next((name for name in names if name is not None), None)
-        if inner is not None:
-            raise cannot(target.name, f"it does not call attention itself, but {inner}, which runs inside it, does")
-        raise cannot(
-            target.name,
-            "it ran, but did not call any of torch's attention functions, and an edit can change only those",
-        )
-
-
 def _argument(name: str, place: int, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
     return arguments[place] if place < len(arguments) else named[name]
-
-
-class FunctionKind(Enum):
-    """What a function of torch has to do with attention."""
-
-    SDPA = auto()
-    MULTI_HEAD = auto()
-    OTHER_KERNEL = auto()  # computes attention, but in a way that is not translated
-    NONE = auto()
-
-
-@functools.lru_cache(4096)
-def _kind_of(function: Callable[..., Any]) -> FunctionKind:
-    packet = torch.ops.aten.scaled_dot_product_attention
-    if function in (SDPA, packet, packet.default):
-        return FunctionKind.SDPA
-    if function is torch_modules.MULTI_HEAD:
-        return FunctionKind.MULTI_HEAD
-    return FunctionKind.OTHER_KERNEL if "attention" in getattr(function, "__name__", "").lower() else FunctionKind.NONE
-
-
-class Mode(TorchFunctionMode):
-    """Sees each function of torch that is called."""
-
-    def __init__(self, forwards: Forwards) -> None:
-        super().__init__()
-        self._forwards = forwards
-
-    def __torch_function__(
-        self, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        forwards, kind = self._forwards, _kind_of(func)
-        if kind is FunctionKind.SDPA or kind is FunctionKind.MULTI_HEAD:
-            function = SDPA if kind is FunctionKind.SDPA else func
-            return forwards.attention(function, args, kwargs or {}, sys._getframe(1))
-        output = func(*args, **kwargs) if kwargs else func(*args)
-        if forwards.followed is not None:
-            forwards.followed.see(func, args, kwargs or {}, output)
-        if kind is FunctionKind.OTHER_KERNEL:
-            forwards.other_kernel(func, args, output)
-        elif forwards.lineage.is_on:
-            forwards.other(func, args, kwargs or {}, output)
-        return output
-
-
-class Kernels(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Sees the kernels of torch's attention, below the functions: no module takes another path because of it."""
-
-    def __init__(self, forwards: Forwards) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self._forwards = forwards
-
-    def __torch_dispatch__(
-        self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        output = func(*args, **(kwargs or {}))
-        call = torch_modules.call_of_kernel(func, args, kwargs or {})
-        if call is not None:
-            self._forwards.kernel(call)
-        return output
 
 
 def _is_own(caller: FrameType | None) -> bool:
     while caller is not None and caller.f_code.co_name == "__torch_function__":  # another mode stands between
         caller = caller.f_back
     return caller is not None and caller.f_globals.get("__name__") == OWN_CALLER
-
-
-# --- the hooks, which all threads share --------------------------------------------------------------------
-
-_lock = threading.Lock()
-_handles: list[RemovableHandle] = []
-_num_users = 0
-
-
-def add_hooks(forwards: Forwards) -> None:
-    """Make torch report every forward pass, once for all watchers and edits."""
-    global _num_users
-    with _lock:
-        _num_users += 1
-        if _num_users == 1:
-            _handles.append(register_module_forward_pre_hook(forwards.begin))
-            _handles.append(register_module_forward_hook(forwards.end, with_kwargs=True, always_call=True))
-            wrap_forwards(torch_modules.FAST, forwards.direct)
-    forwards.start()
-
-
-def remove_hooks(forwards: Forwards) -> None:
-    global _num_users
-    forwards.stop()
-    with _lock:
-        _num_users -= 1
-        if _num_users == 0:
-            unwrap_forwards(torch_modules.FAST)
-            while _handles:
-                handle = _handles.pop()
-                handle.remove()
-                # torch forgets this one, and then warns at every compiled module that there are hooks.
-                torch.nn.modules.module._global_forward_hooks_with_kwargs.pop(handle.id, None)
-
-
-# --- the stack of modes, of which ours need not be the last ------------------------------------------------
-
-
-def num_modes() -> int:
-    return torch._C._len_torch_function_stack()
-
-
-def torch_place(mode: TorchFunctionMode) -> int | None:
-    """The place of a mode in the stack; None if it is not there."""
-    return next((i for i in range(num_modes()) if torch._C._get_function_stack_at(i) is mode), None)
-
-
-def take_out(mode: TorchFunctionMode) -> int | None:
-    """Remove a mode from the stack; return its place, or None if it was not there."""
-    place = torch_place(mode)
-    if place is not None:
-        above = [torch._C._pop_torch_function_stack() for _ in range(num_modes() - place - 1)]
-        torch._C._pop_torch_function_stack()
-        for other in reversed(above):
-            torch._C._push_on_torch_function_stack(other)
-    return place
-
-
-def put_in(mode: TorchFunctionMode, place: int) -> None:
-    above = [torch._C._pop_torch_function_stack() for _ in range(max(0, num_modes() - place))]
-    torch._C._push_on_torch_function_stack(mode)
-    for other in reversed(above):
-        torch._C._push_on_torch_function_stack(other)

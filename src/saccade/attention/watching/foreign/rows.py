@@ -20,6 +20,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
 
+from saccade.attention.watching.foreign.call import unrepeated
 from saccade.attention.watching.foreign.identity import (
     HASHED,
     MIXED_TEXT,
@@ -29,7 +30,6 @@ from saccade.attention.watching.foreign.identity import (
     has_text,
     is_in_order,
     merged,
-    short,
     tokens,
 )
 from saccade.attention.watching.foreign.row_functions import (
@@ -152,7 +152,7 @@ class Rows:
         if ids is None or not tensor.is_floating_point():
             return False
         with _unseen():
-            return bool((short(ids) != NOBODY).any())
+            return bool((unrepeated(ids) != NOBODY).any())
 
     def _of(self, tensor: Tensor) -> Known | None:
         known: Known | None = self._known.get(tensor)
@@ -220,7 +220,7 @@ class Rows:
         ids = torch.full((1,) * query.ndim, NOBODY, dtype=torch.int64, device=query.device)
         if known is not None:
             ids = merged(known.ids, (query.ndim - 1,))
-        if bool((short(ids) == NOBODY).any()):
+        if bool((unrepeated(ids) == NOBODY).any()):
             size = (1, *query.shape)[-3:] if query.ndim < 3 else (query.shape[0], query.shape[-2], 1)
             places = by_place(size[1::-1] if is_turned else size[:2], query.device)
             places = places.mT if is_turned else places
@@ -337,7 +337,7 @@ class Rows:
                 is_text = any(has_text(known.ids) for known in map(self._of, given) if known is not None)
                 ids = fresh(next(_numbers), output.shape, is_text, output.device) if is_number else None
                 changed = changed or is_number
-            elif not is_number and name not in SAME and name not in MOVES and bool((short(ids) >= HASHED).any()):
+            elif not is_number and name not in SAME and name not in MOVES and bool((unrepeated(ids) >= HASHED).any()):
                 ids = None
             every.append(ids)
         return every, name if changed or name in REORDERS else by
