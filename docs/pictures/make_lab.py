@@ -40,18 +40,18 @@ def page(found: Results) -> str:
         "",
         f"**Experiment:** {one.method} {one.refuted_if}",
         "",
-        f"**Result:** the claim {verdict}. Over {len(found.trials)} seeds, {one.decisive} is {found.decisive}; it "
-        f"needs {one.direction} {one.bound:g}.",
+        f'**Result:** the claim {verdict}. Over {len(found.trials)} seeds, the mean of "{one.decisive}" is '
+        f"{found.decisive}; for the claim to hold, it must be {one.direction} {one.bound:g}.",
         "",
         f"![{one.claim}](../pictures/lab-{one.name}.png)",
         "",
-        "| measured | mean | 95% interval |",
+        "| what was measured | mean | 95% interval |",
         "|---|---|---|",
     ]
     lines += [
         f"| {name} | {mean:.4g} | {low:.4g} to {high:.4g} |" for name, (mean, low, high) in found.intervals.items()
     ]
-    return "\n".join([*lines, "", f"Run it yourself with `saccade lab run {one.name}`.", ""])
+    return "\n".join([*lines, "", f"To run this experiment, use `saccade lab run {one.name}`.", ""])
 
 
 if __name__ == "__main__":

@@ -103,10 +103,10 @@ def draw(axes: Axes, found: Mapping[str, Interval]) -> None:
 EXPERIMENT = Experiment(
     name="cost",
     lecture="002",
-    claim="The cost of attention grows with the square of the length; that of a window, a recurrent network and a "
-    "convolution grows with the length.",
-    method="Counted operations of one layer, and the numbers in its largest intermediate result, for lengths from "
-    f"{LENGTHS[0]} to {LENGTHS[-1]}; the exponent of the growth.",
+    claim="The cost of attention grows with the square of the length; the cost of windowed attention, recurrent "
+    "networks and convolutions grows in proportion to the length.",
+    method="We count the operations of one layer, and the numbers in its largest intermediate result, for lengths from "
+    f"{LENGTHS[0]} to {LENGTHS[-1]}, and compute the exponent with which they grow.",
     measure=measure,
     decisive="exponent of attention minus the largest other",
     direction="at least",

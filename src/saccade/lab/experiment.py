@@ -28,7 +28,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A claim of the lectures, stated before anything is measured, with what would refute it."""
+    """A claim of the lectures, with the result that would refute it, both stated before anything is measured."""
 
     name: str
     lecture: str  # where the claim is made, such as "002"
@@ -44,4 +44,4 @@ class Experiment:
     def refuted_if(self) -> str:
         """What would refute the claim."""
         side = "below" if self.direction == "at least" else "above"
-        return f"The claim is refuted if the whole 95% interval of {self.decisive} is {side} {self.bound:g}."
+        return f'The claim is refuted if the whole 95% interval of "{self.decisive}" is {side} {self.bound:g}.'

@@ -104,9 +104,10 @@ EXPERIMENT = Experiment(
     name="hard-and-soft",
     lecture="004",
     claim="Hard attention that is trained by reinforcement has far noisier gradients than soft attention.",
-    method=f"{KEYS} items with a key and a value; a question names a key. The same network reads one drawn value "
-    f"(reinforcement with a baseline) or the mean of all; the noise of the gradient of queries and keys over {BATCHES} "
-    "batches before training, and the accuracy after it.",
+    method=f"A question names one of {KEYS} keys, and the network must answer with its value. The same network either "
+    "reads one value that it samples (trained by reinforcement with a baseline) or the weighted mean of all values. We "
+    f"measure the noise of the gradient of queries and keys over {BATCHES} batches before training, and the accuracy "
+    "after training.",
     measure=measure,
     decisive="gradient noise, hard over soft",
     direction="at least",

@@ -75,9 +75,9 @@ def draw(axes: Axes, found: Mapping[str, Interval]) -> None:
 EXPERIMENT = Experiment(
     name="leaking-mask",
     lecture="003",
-    claim="Without the causal mask a decoder's training loss falls to almost nothing, and what it writes is useless.",
-    method=f"Texts of a Markov chain of {WORDS} words; the same network with and without the mask; its loss in "
-    "training, and when it has only the words so far.",
+    claim="Without the causal mask, a decoder's training loss falls almost to zero, but the text it writes is useless.",
+    method=f"The same network learns texts of a Markov chain of {WORDS} words with and without the mask. We measure "
+    "its loss in training, and its loss when it writes and has only the words so far.",
     measure=measure,
     decisive="loss when writing, leaking minus causal",
     direction="at least",

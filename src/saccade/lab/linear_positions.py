@@ -46,9 +46,9 @@ def draw(axes: Axes, found: Mapping[str, Interval]) -> None:
 EXPERIMENT = Experiment(
     name="linear-positions",
     lecture="002",
-    claim="Linear positions work for short texts and fail for long ones, where sinusoidal positions still work.",
-    method="Two encoder blocks learn to write the word two places before, on texts of 8, 32 and 64 words, with linear "
-    "and with sinusoidal positions; trained and tested on the same length.",
+    claim="Linear positions work for short texts and fail for long texts, for which sinusoidal positions still work.",
+    method="For each word of a text, two encoder blocks learn to predict the word two positions earlier, with linear "
+    "and with sinusoidal positions. They are trained and tested on texts of the same length: 8, 32 or 64 words.",
     measure=measure,
     decisive=f"accuracy at {LENGTHS[-1]} words, sinusoidal minus linear",
     direction="at least",

@@ -84,9 +84,11 @@ def draw(axes: Axes, found: Mapping[str, Interval]) -> None:
 EXPERIMENT = Experiment(
     name="masked-pretraining",
     lecture="004",
-    claim=f"A network that learned to fill in hidden words needs fewer labels: with {LABELS} it is clearly better.",
-    method=f"{WORDS} words in {CLASSES} hidden classes. The same encoder learns the class of each word from {LABELS} "
-    "labelled words, from scratch or after filling in words of unlabelled texts; tested on other texts.",
+    claim=f"A network that was first trained to fill in hidden words needs fewer labels: with {LABELS} labels it is "
+    "clearly better.",
+    method=f"Each of {WORDS} words belongs to one of {CLASSES} hidden classes. The same encoder learns the class of "
+    f"each word from {LABELS} labelled words, either from scratch or after it was trained to fill in words of "
+    "unlabelled texts. It is tested on other texts.",
     measure=measure,
     decisive="accuracy, pre-trained minus from scratch",
     direction="at least",

@@ -57,7 +57,7 @@ EXPERIMENT = Experiment(
     lecture="003",
     claim="Without positions, permuting the inputs of self-attention only permutes its outputs.",
     method=f"A Transformer encoder of two layers with random weights reads {LENGTH} words and the same words in "
-    "another order; the largest change of the output of the same word, in float64.",
+    "another order. We measure by how much the output of a word changes at most, in float64.",
     measure=measure,
     decisive=CHANGE,
     direction="at most",

@@ -49,9 +49,10 @@ def draw(axes: Axes, found: Mapping[str, Interval]) -> None:
 EXPERIMENT = Experiment(
     name="positions-beyond-training",
     lecture="002",
-    claim="With sinusoidal positions a Transformer reads texts that are longer than those it was trained on.",
-    method=f"Two encoder blocks learn to write the word two places before, on texts of up to {TRAINED} words, with "
-    f"five kinds of positions; tested on texts of {TESTED} words at the places from {TRAINED} on.",
+    claim="With sinusoidal positions, a Transformer can read texts that are longer than those it was trained on.",
+    method="For each word of a text, two encoder blocks learn to predict the word two positions earlier, on texts of "
+    f"up to {TRAINED} words, with five kinds of positions. They are tested on texts of {TESTED} words, at the "
+    f"positions from {TRAINED} on.",
     measure=measure,
     decisive="accuracy of sinusoidal positions beyond training",
     direction="at least",

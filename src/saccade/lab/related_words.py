@@ -56,9 +56,10 @@ def draw(axes: Axes, found: Mapping[str, Interval]) -> None:
 EXPERIMENT = Experiment(
     name="related-words",
     lecture="000",
-    claim="Words that are used alike get vectors that point the same way; one-hot vectors of two words never do.",
-    method=f"{WORDS} words in hidden classes; a language model of one block learns to predict the next word, without "
-    "being told the classes. Mean cosine of two words of the same class and of different ones.",
+    claim="Words that are used in similar ways get vectors with similar directions; one-hot vectors never do.",
+    method=f"Each of {WORDS} words belongs to a hidden class. A language model with one block learns to predict the "
+    "next word, without being told the classes. We measure the mean cosine of two words of the same class, and of two "
+    "words of different classes.",
     measure=measure,
     decisive="cosine of embeddings, same class minus other",
     direction="at least",

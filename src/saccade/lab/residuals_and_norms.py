@@ -70,9 +70,9 @@ def draw(axes: Axes, found: Mapping[str, Interval]) -> None:
 EXPERIMENT = Experiment(
     name="residuals-and-norms",
     lecture="003",
-    claim="A stack of 12 blocks learns with residual connections and norms, and does not without them.",
-    method=f"{DEPTH} blocks of attention and feed-forward layers learn to reverse {LENGTH} words, trained alike with "
-    "both, one or neither.",
+    claim="A stack of 12 blocks learns with residual connections and norms, but not without them.",
+    method=f"{DEPTH} blocks of attention and feed-forward layers learn to reverse {LENGTH} words, with residual "
+    "connections and norms, with only one of them, and with neither. All are trained in the same way.",
     measure=measure,
     decisive="accuracy, both minus neither",
     direction="at least",

@@ -73,20 +73,18 @@ class Results:
 
     @property
     def verdict(self) -> Verdict:
-        """The claim holds if the whole interval is on the claimed side of the bound, and is refuted if none of it
-        is."""
+        """Whether the interval is on the claimed side of the bound (holds), on the other side (refuted), or on both."""
         found, bound = self.decisive, self.experiment.bound
         if self.experiment.direction == "at most":
             found, bound = Interval(-found.mean, -found.high, -found.low), -bound
         return "holds" if found.low >= bound else "refuted" if found.high < bound else "undecided"
 
     def sentence(self) -> str:
-        """The verdict, with the number that it rests on."""
+        """The verdict, with the number that decided it."""
         one = self.experiment
         return (
-            f"{self.verdict}: {one.decisive} is {self.decisive} over {counted(len(self.trials), 'seed')}; the "
-            "claim needs "
-            f"{one.direction} {one.bound:g}"
+            f'{self.verdict}: over {counted(len(self.trials), "seed")}, the mean of "{one.decisive}" is '
+            f"{self.decisive}; for the claim to hold, it must be {one.direction} {one.bound:g}"
         )
 
     def record(self) -> dict[str, Any]:

@@ -53,8 +53,8 @@ EXPERIMENT = Experiment(
     name="scaled-scores",
     lecture="003",
     claim="Dividing scores by √d keeps the softmax from saturating as vectors get longer.",
-    method=f"Queries and {KEYS} keys from N(0, 1); the mean largest softmax weight, with and without the division, and "
-    "the norm of the softmax's derivative.",
+    method=f"Queries and {KEYS} keys are drawn from N(0, 1). We measure the mean of the largest softmax weight, with "
+    "and without the division, and the norm of the softmax's derivative.",
     measure=measure,
     decisive="largest weight, unscaled minus scaled",
     direction="at least",

@@ -38,9 +38,10 @@ def draw(axes: Axes, found: Mapping[str, Interval]) -> None:
 EXPERIMENT = Experiment(
     name="several-heads",
     lecture="003",
-    claim="A task that needs two look-ups at once is solved by several heads, and not by one head of the same width.",
-    method="Eight items, each with a key and one of four values; a question names two keys, and the answer is both "
-    "values in order. One attention layer of width 32 and a feed-forward layer, trained alike with 1, 2 and 4 heads.",
+    claim="Several heads can find two tokens at once; one head of the same width cannot.",
+    method="A text has eight items, each with a key and one of four values. A question names two keys, and the answer "
+    "is both values in order. One attention layer of width 32 and a feed-forward layer are trained in the same way "
+    "with 1, 2 and 4 heads.",
     measure=measure,
     decisive="accuracy, 4 heads minus 1 head",
     direction="at least",

@@ -93,9 +93,11 @@ def draw(axes: Axes, found: Mapping[str, Interval]) -> None:
 EXPERIMENT = Experiment(
     name="three-ways",
     lecture="002",
-    claim="Attention finds what lies far back; recurrent and convolutional networks of the same size do not.",
-    method=f"Three causal networks of about 40,000 parameters (LSTM, three convolutions, two attention blocks) learn "
-    f"to write the words {', '.join(map(str, DISTANCES))} places before, all at once.",
+    claim="Attention finds a word that is far back in a text; recurrent and convolutional networks of the same size do "
+    "not.",
+    method="For each word of a text, three causal networks of about 40,000 parameters (an LSTM, three convolutions, "
+    f"two attention blocks) learn to predict the words {', '.join(map(str, DISTANCES))} positions earlier, all at "
+    "once.",
     measure=measure,
     decisive=f"accuracy at distance {DISTANCES[-1]}, attention minus the better of the others",
     direction="at least",

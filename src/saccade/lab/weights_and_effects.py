@@ -92,10 +92,12 @@ def draw(axes: Axes, found: Mapping[str, Interval]) -> None:
 EXPERIMENT = Experiment(
     name="weights-and-effects",
     lecture="001",
-    claim="Attention weights may be hard to interpret: how large a weight is does not tell how much its link matters.",
-    method="Three encoders of two layers learn to reverse words, to write the word two places before, and to sort. In "
-    "held-out texts every link of every head is cut by itself; the rank correlation over all links of the weight "
-    "and of how far the probabilities of the answer move.",
+    claim="Attention weights may be hard to interpret: the size of a weight does not show how much the answer depends "
+    "on its link.",
+    method="Three encoders with two layers each learn to reverse words, to predict the word two positions earlier, and "
+    "to sort. In held-out texts, we cut every link of every head, one at a time, and measure how much the "
+    "probabilities of the answer change. The number that decides is the rank correlation, over all links, of this "
+    "change and the weight.",
     measure=measure,
     decisive="rank correlation of weight and effect",
     direction="at most",
