@@ -32,7 +32,7 @@ def test_what_cannot_be_left_out_is_a_sentence(running: Running) -> None:
     assert "no word can be left out" in last["error"]
     refused = running.client.post("/api/models/shapes/effects", json={"input": {"sample": 1}})
     assert refused.status_code == 400
-    assert "Words can be left out of a text only" in refused.json()["error"]
+    assert "This model does not take texts" in refused.json()["error"]
 
 
 def test_the_link_of_an_opening_changes_the_answer(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """Models over HTTP: an API for programs, and the studio, a page for people.
 
 A request names one of the models that the server was started with, never a file. Each model computes in its own threads
-(``batching``); all input from outside is checked before it gets there (``guard``, ``inputs``, ``limits``).
+(``batching``); all input from outside is checked before it reaches a model (``guard``, ``inputs``, ``limits``).
 """
 
 from saccade.extras import needs_extra

@@ -13,7 +13,7 @@ __all__ = ["describe_architecture"]
 
 
 def describe_architecture(model: nn.Module) -> dict[str, Any]:
-    """Every block with parameters of its own: a layer of a stack, or a module that is in no stack."""
+    """Describe every block that has parameters: each layer of a stack, and each module outside the stacks."""
     layers = {id(layer): (name, layer) for name, layer in editable(model).items()}
     blocks = [_block(name, module, layers) for name, module in _blocks(model)]
     counted = {id(parameter): parameter.numel() for parameter in model.parameters()}

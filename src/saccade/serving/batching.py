@@ -1,7 +1,7 @@
-"""The threads of a model, which batch requests where possible, take turns where not, and refuse what is too much.
+"""The threads of a model: they answer several requests in one batch if possible, otherwise in turns.
 
 A network answers ten texts in little more time than one, so inputs of several requests share a batch. Sampled answers
-do not: the other texts in a batch would change the random draws.
+do not share a batch: the other texts in a batch would change the random numbers.
 
 Each model has two threads: one for quick requests (a sentence or a few), one for long ones. So a short request never
 waits for one that takes minutes. In each thread, a turn is sized to take about ``Limits.turn`` seconds (``Pace``).
@@ -85,7 +85,7 @@ class Batcher:
     def predict(self, inputs: Sequence[Any], options: dict[str, Any]) -> Computation[list[Answer]]:
         """Answer inputs that have been checked, in one batch with other requests that have the same options.
 
-        This counts tokens, so call it in a thread for long texts.
+        Counting the tokens of long texts takes time, so call this method in a thread for long texts.
         """
         key = None if self.predictor.is_drawn(options) else repr(sorted(options.items()))
         costs = self._costs(inputs, options)
@@ -94,9 +94,9 @@ class Batcher:
     def run(
         self, function: Callable[[], Result], inputs: Sequence[Any] = (), options: dict[str, Any] | None = None
     ) -> Computation[Result]:
-        """Run a function that needs the model about as much as answering these inputs would.
+        """Run a function in the model's thread; it should take about as long as answering these inputs.
 
-        A function that returns a generator lets others have their turn whenever it yields; the result is what the
+        If the function returns a generator, other requests have their turn whenever it yields; the result is what the
         generator returns at its end.
         """
         costs = self._costs(inputs, options or {}) if inputs else [Cost(0, 1, 1)]
@@ -124,7 +124,7 @@ class Batcher:
         return job.computation
 
     def _check_time(self, *_: Any) -> None:
-        """Called before each linear layer: stops a computation that takes too long or that nobody waits for."""
+        """Stop a computation that takes too long or whose client has left. Called before each linear layer."""
         for lane in self.lanes.values():
             lane.check_time()
 
@@ -190,7 +190,9 @@ class _Lane:
         if all(job.computation.is_abandoned for job in self._current):
             raise Refused(499, "The client has disconnected.")
         if time.monotonic() > self._deadline:
-            raise Refused(503, f"This took the model more than {self.limits.seconds:g} seconds; ask for less.")
+            raise Refused(
+                503, f"This took the model more than {self.limits.seconds:g} seconds; send fewer or shorter inputs."
+            )
 
     # --- in the thread of the model ---
 

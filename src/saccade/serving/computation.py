@@ -34,9 +34,9 @@ REST = 3.0
 
 
 class Parser:
-    """A thread that parses one request at a time and rests in between.
+    """A thread that parses one request at a time and pauses after each.
 
-    Python's JSON parser stops all other threads until it is done, so without the rests, clients that send many large
+    Python's JSON parser stops all other threads until it is done, so without the pauses, clients that send many large
     requests would leave hardly any time for the others' answers.
     """
 
@@ -61,7 +61,7 @@ _parsers = {1 << 16: Parser(), sys.maxsize: Parser()}
 
 
 async def parse_apart(size: int, function: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
-    """Call a function that parses a body of this many bytes: in a thread if they are many, otherwise right here."""
+    """Call a function that parses a body of this size: in a thread if the body is large, otherwise directly."""
     if size <= SMALL_BYTES:
         return function(*args, **kwargs)
     parser = next(one for most, one in _parsers.items() if size <= most)
@@ -69,7 +69,7 @@ async def parse_apart(size: int, function: Callable[P, Result], *args: P.args, *
 
 
 async def offload(size: float, function: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
-    """Call a function that reads inputs of this many bytes: in a thread if they are many, otherwise right here."""
+    """Call a function that reads inputs of this size: in a thread if they are large, otherwise directly."""
     if size <= SMALL_BYTES:
         return function(*args, **kwargs)
     call = functools.partial(copy_context().run, function, *args, **kwargs)
@@ -89,7 +89,7 @@ class Computation(Future[Result]):
     is_abandoned = False
 
     def abandon(self) -> None:
-        """The client has left: do not start, or stop at the next check."""
+        """Tell the computation that its client has left, so that it does not start, or stops at its next check."""
         self.is_abandoned = True
         self.cancel()
 
@@ -104,7 +104,10 @@ class Pool:
         self._threads = ThreadPoolExecutor(THREADS, "pool")
 
     def run(self, work: Callable[[Computation[Result]], Result]) -> Computation[Result]:
-        """Run a function in a thread; it is given its own computation, to see whether the client still waits."""
+        """Run a function in a thread.
+
+        Its argument is its own computation, which says whether the client is still waiting.
+        """
         computation = Computation[Result]()
         with self._lock:
             if self._count >= self._most:
@@ -128,7 +131,7 @@ class Pool:
 
 
 async def wait_for(request: Request, computation: Computation[Result]) -> Result:
-    """The result; if the client disconnects first, the computation is abandoned."""
+    """Wait for the result of a computation; if the client disconnects first, abandon the computation."""
 
     async def disconnected() -> None:
         await request.body()

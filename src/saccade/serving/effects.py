@@ -1,6 +1,6 @@
-"""What an answer depends on, measured: each word left out in turn, and the link whose loss changes an answer.
+"""Measure what an answer depends on, by leaving out each word in turn and by cutting links between words.
 
-Attention weights say where a model looked. Only a change can tell whether the answer depends on it.
+Attention weights show which words a model attends to. Only a change shows whether the answer depends on them.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _STRONGEST = 2
 
 
 def words_left_out(predictor: Predictor, text: str, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Leave out each word in turn; yield the log-probability of the whole answer without it.
+    """Leave out each word in turn, and yield the log-probability of the original answer without that word.
 
-    The first record is that of the whole text, with the number of words.
+    The first record is for the complete text, and has the number of words.
     """
     answer = predictor.best_answer(text, **options)
     words = list(_WORD.finditer(text))
@@ -48,17 +48,19 @@ def words_left_out(predictor: Predictor, text: str, options: dict[str, Any]) -> 
         try:
             after = sum(predictor.token_scores(rest, answer)) if rest else None
         except OptionError:
-            raise OptionError("Each word has its own label, so no word can be left out; swap one instead.") from None
+            raise OptionError(
+                "Each word has its own label, so no word can be left out; replace a word instead."
+            ) from None
         yield {"number": number, "word": word[0], "start": word.start(), "after": after}
 
 
 def find_opening(
     predictor: Predictor, examples: list[Any], options: dict[str, Any]
 ) -> Generator[None, None, dict[str, Any] | None]:
-    """Find a link between two words of an example that changes the answer if all heads of its layer lose it.
+    """Find a link between two words of an example that changes the answer if it is cut in all heads of its layer.
 
-    Links that are known to matter (those of the built-in corpus) come before strong ones, and later layers first.
-    This yields between two answers, and returns what it found.
+    Links that are known to matter (those of the built-in corpus) are tried first, then links with large weights; later
+    layers are tried before earlier ones. This yields between two answers, and returns what it found.
     """
     texts = [one for one in examples if isinstance(one, str)]
     if predictor.is_drawn(options) or not texts:

@@ -1,4 +1,4 @@
-"""Read and check the inputs of a request: they stay within the server's limits, and none is taken for a file name."""
+"""Read the inputs of a request and check them against the server's limits. An input is never used as a file name."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ def read_inputs(served: Served, given: Sequence[Any], limits: Limits) -> list[An
 
 
 def read_input(served: Served, given: Any, characters: int, tokens: int) -> Any:
-    """One input as the model's ``predict`` expects it; refused if it has too many characters or tokens."""
+    """Convert one input to the form that the model's ``predict`` expects; refuse too many characters or tokens."""
     return _check_size(served, served.predictor.from_json(given), characters, tokens)
 
 
 def read_file(served: Served, content: bytes, limits: Limits) -> tuple[list[Any], str]:
-    """The inputs in a file that is read as the model's training files were, and how it was read."""
+    """Read a file as the model's training files were read; return its inputs, and a sentence that says how it was
+    read."""
     if content.startswith(b"\x1f\x8b"):
         try:
             content = gzip.GzipFile(fileobj=BytesIO(content)).read(limits.body_bytes + 1)

@@ -1,4 +1,4 @@
-"""How good a translator of the built-in corpus is, by the length of the sentence."""
+"""Measure how well a model translates the sentences of the built-in corpus, for each sentence length."""
 
 from __future__ import annotations
 

@@ -15,9 +15,9 @@ __all__ = ["Limits", "check_options", "described_options"]
 
 @dataclass(frozen=True)
 class Limits:
-    """What the server accepts; anything beyond is refused with 413 or 429 and one sentence.
+    """The limits of the server; a request that exceeds one is refused with 413 or 429 and one sentence.
 
-    Requests without the API key in a header ("strange") have lower limits of their own.
+    Requests without the API key in a header (called "strange") have lower limits.
     """
 
     body_bytes: int = 4 << 20  # bytes of one body,
@@ -55,7 +55,7 @@ class Limits:
 
 
 def check_options(predictor: Predictor, options: Mapping[str, Any]) -> None:
-    """Refuse values that would keep a model busy for too long; the model itself refuses unknown options."""
+    """Refuse option values that would keep a model busy for too long. The model itself refuses unknown options."""
     for name, most in predictor.ceilings.items():
         given = options.get(name)
         size = len(given) if isinstance(given, list | str) else given

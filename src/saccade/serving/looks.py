@@ -1,6 +1,6 @@
 """Looks: recorded attention of one answer, kept for a while so that clients can request parts of it later.
 
-A look keeps the traces of one forward pass (queries, keys and rules), from which the weights of any part of any head
+A look keeps the traces of one forward pass (queries, keys and masks), from which the weights of any part of any head
 follow exactly. Traces are large, so only the most recently used looks are kept.
 """
 
@@ -184,7 +184,7 @@ def plain_record(answer: Answer) -> dict[str, Any]:
 
 
 def finite(value: Any) -> Any:
-    """Replace what JSON cannot hold: an infinite log-probability becomes null."""
+    """Replace an infinite log-probability by null, because JSON has no infinity."""
     if isinstance(value, dict):
         return {key: finite(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

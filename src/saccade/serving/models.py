@@ -1,4 +1,4 @@
-"""The models being served, each under the name of its folder or one given at the start."""
+"""The models being served. Each has the name of its folder, or a name given on the command line."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Served:
 
     @cached_property
     def openings(self) -> dict[str, dict[str, Any] | None]:
-        """The examples that the page can open with, by the options of the answers."""
+        """The examples that the page can show first, for each set of options."""
         return {}
 
     @property
@@ -82,7 +82,7 @@ class Served:
 
     @cached_property
     def vectors(self) -> dict[str, WordVectors]:
-        """The model's word vectors, by vocabulary."""
+        """The model's word vectors, one set for each vocabulary."""
         return all_word_vectors(self.predictor.model, self.predictor.task)
 
     @cached_property
@@ -166,7 +166,7 @@ class Models(Mapping[str, Served]):
         """Open a model folder or a run folder."""
         chosen = name or name_of_folder(folder)
         if not _NAME.fullmatch(chosen):
-            raise OptionError(f"A model name consists of letters, digits and . _ + -, unlike {chosen!r}.")
+            raise OptionError(f"{chosen!r} is not a valid model name; use letters, digits and . _ + -.")
         if chosen in self._served:
             raise OptionError(f"Two models are named {chosen!r}; give one of them another name: NAME={folder}.")
         served = self._open(chosen, folder)
@@ -203,7 +203,10 @@ class Models(Mapping[str, Served]):
                     self.reload(name)
 
     def reload(self, name: str) -> None:
-        """Open a replaced model folder next to the old model and swap them; a damaged one leaves the old in place."""
+        """Open a model folder that was replaced, and serve the new model.
+
+        If the folder is damaged, keep the old model.
+        """
         old = self._served[name]
         version = version_of(old.folder)
         try:
@@ -256,7 +259,7 @@ class Models(Mapping[str, Served]):
         return len(self._served)
 
     def translators(self) -> dict[tuple[str, str], Served]:
-        """The translation models by language pair; the first one named serves the pair."""
+        """The translation models by language pair. If several have the same pair, the one listed first is used."""
         found: dict[tuple[str, str], Served] = {}
         for served in self._served.values():
             if served.languages is not None:
@@ -293,7 +296,7 @@ def version_of(folder: Path) -> Version:
 
 
 def resting_checks(version: Version) -> int:
-    """How many checks in a row must find the folder unchanged before it is opened."""
+    """Return how many checks in a row must find the folder unchanged before it is opened."""
     return RESTING_CHECKS if not version or _is_ours(version) else RESTING_CHECKS_UNSEALED
 
 
@@ -312,7 +315,7 @@ def _files_of(path: Path) -> Version:
 
 
 def share_weights(model: nn.Module, folder: Path, name: str) -> None:
-    """Map a model's weights from a file that all processes share, so that they take memory only once.
+    """Map a model's weights from a file that all processes share, so that the weights are in memory only once.
 
     The file is a private copy: nobody who writes to the model folder can change the weights of a running server.
     """

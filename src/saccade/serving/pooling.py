@@ -1,7 +1,7 @@
-"""Pooled pictures of weights that are too many to send: equal cells, each the maximum or mean of its weights.
+"""Pooled pictures of attention matrices that are too large to send: each cell is the maximum or mean of its weights.
 
-A map needs parts at many scales. A long attention is pooled once as a whole, into cells fine enough for all scales but
-the finest, and cached; coarser pictures follow exactly from these cells, finer ones from the weights.
+The map needs parts of a matrix at many scales. A large matrix is pooled once, into cells that are fine enough for all
+scales but the finest, and cached. Coarser pictures are computed exactly from these cells, finer ones from the weights.
 """
 
 from __future__ import annotations
@@ -121,7 +121,8 @@ class Pyramid:
     def _from_weights(
         self, name: str, head: Head, rows: range, columns: range, cell: tuple[int, int], reduce: Reduce
     ) -> Float[Tensor, "R C"]:
-        """A few rows of cells at a time, so that it stops soon after the client has left."""
+        """Compute a picture from the weights, a few rows of cells at a time, so that it stops soon after the client
+        left."""
         tall = cell[0] * max(1, BAND // (cell[0] * len(columns)))
         parts = []
         for first in range(rows.start, rows.stop, tall):
@@ -131,7 +132,8 @@ class Pyramid:
         return torch.cat(parts)
 
     def _cells(self, name: str) -> int:
-        """Cells along a pooled attention: their side is the smallest power of 2 that gives at most ``BASE``."""
+        """The number of cells along each axis: their side is the smallest power of 2 that gives at most ``BASE``
+        cells."""
         longest = max(self._shape(name))
         side = 1
         while longest > BASE * side:
@@ -145,7 +147,7 @@ class Pyramid:
         return -(-num_rows // cells), -(-num_columns // cells)
 
     def _whole(self, name: str, head: Head, reduce: Reduce) -> Overview:
-        """A whole attention in cells from which coarser ones follow; cached."""
+        """Pool a whole attention into cells from which coarser cells can be computed. The result is cached."""
         _check_pool(head, reduce)
         key = (name, head, reduce)
         with self._lock:
@@ -182,7 +184,7 @@ def _fits(rows: range, columns: range, cell: tuple[int, int], base: tuple[int, i
 def _coarser(
     whole: Overview, shape: tuple[int, int], rows: range, columns: range, cell: tuple[int, int]
 ) -> Float[Tensor, "R C"]:
-    """Cells made of cells; for a mean, each counts by the number of its weights, which is smaller at the ends."""
+    """Combine cells into coarser cells. A mean is weighted by the number of weights in a cell, smaller at the edges."""
     tall, wide = whole.cell
     cut = (slice(rows.start // tall, -(-rows.stop // tall)), slice(columns.start // wide, -(-columns.stop // wide)))
     factor = (cell[0] // tall, cell[1] // wide)

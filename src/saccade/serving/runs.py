@@ -60,7 +60,7 @@ class ServedRun:
         }
 
     def metrics(self, start: int = 0) -> tuple[list[dict[str, Any]], int]:
-        """The lines of the log after a position in the file, and the position after the last of them."""
+        """Return the lines of the log from a position in the file on, and the position at which they end."""
         try:
             lines, end = read_metrics(self.folder / METRICS, start, MOST_BYTES)
         except StorageError:
@@ -128,7 +128,7 @@ def _is_file(path: Path) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Replace what JSON cannot hold: NaN and infinity, which a loss may become, turn into null."""
+    """Replace NaN and infinity, which a loss may become, by null, because JSON has neither."""
     if isinstance(value, dict):
         return {_plain(key): _plain(one) for key, one in value.items()}
     if isinstance(value, list):

@@ -1,8 +1,8 @@
 """Fair turns between the clients that wait for a model, and between the requests of each client.
 
 We count the seconds of computing that each client and each request has used; the client or request that has used the
-least is next, so a large request waits for others as often as they wait for it. New clients start level with the one
-served last: they do not wait until everyone's past use is matched, and a client that was away has not saved up time.
+least is next, so a large request waits for others as often as they wait for it. A new client starts with the same
+count as the client served last. So it need not make up for what others used before, and absence does not save up time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _numbers = itertools.count()
 
 @dataclass(eq=False)
 class Job:
-    """Inputs to answer, in parts and in batches with other jobs; or a function to call."""
+    """A request that waits for a model: inputs to answer, perhaps in batches with other jobs, or a function to call."""
 
     client: str
     costs: Sequence[Cost]  # one per input
@@ -41,7 +41,7 @@ class Job:
     used: float = 0.0  # its share of these, plus what it started with
 
     def next_part(self, most: float, count: int, steps: float) -> int:
-        """The number of further inputs that fit into this cost, each taking at most this many steps."""
+        """Return how many further inputs fit into a turn of this cost, if each may take at most this many steps."""
         taken, start = 0, len(self.answers)
         for cost in self.costs[start : start + count]:
             most -= cost.total
@@ -59,7 +59,7 @@ class _Client:
 
 
 class Queue:
-    """The jobs waiting for one thread, including those between two turns."""
+    """The jobs waiting for one thread, including jobs that wait for their next turn."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -70,7 +70,7 @@ class Queue:
         return sum(len(client.jobs) for client in self._clients.values())
 
     def put(self, job: Job, computing: int = 0) -> Job | None:
-        """Add a job. If too many wait, remove and return the newest job of the client that has most of them."""
+        """Add a job. If too many jobs wait, remove and return the newest job of the client with the most jobs."""
         client = self._clients.get(job.client)
         if client is None:
             client = self._clients[job.client] = _Client(used=self._level)

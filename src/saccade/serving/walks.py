@@ -1,7 +1,7 @@
 """One head of a real model as a document for ``saccade explain``.
 
-A trace keeps queries, keys and rules, which is all that the weights need. To get the values, the same forward pass is
-watched once more. The walkthrough starts from X, what enters the layer, if the head's queries, keys and values are
+A trace keeps queries, keys and masks, which are enough to compute the weights. To get the values, the same forward pass
+is watched once more. The walkthrough starts from X, what enters the layer, if the head's queries, keys and values are
 products of it; the bias of a projection is the last row of its matrix, and X has a column of ones for it. W_O consists
 of the head's rows of the output matrix; its bias and the other heads are not part of the walkthrough.
 """
@@ -61,7 +61,7 @@ def head_document(look: Look, name: str, head: int, rows: range | None) -> WalkD
 
 
 def _direct(call: Call, rows: range) -> dict[str, Any]:
-    """The head's queries, keys and values as they were compared."""
+    """Return the head's queries, keys and values as attention used them, after rotation by positions."""
     assert call.value is not None
     return {
         "queries": _rows(call.query[0, 0][rows.start : rows.stop]),
@@ -89,7 +89,8 @@ class _Entering:
             hook.remove()
 
     def start(self, call: Call, head: int, rows: range, batch: int, is_self: bool) -> dict[str, Any] | None:
-        """The inputs and the head's projections; None if they do not give its queries, keys and values."""
+        """Return the inputs and the head's projections, or None if their products are not its queries, keys and
+        values."""
         layer = self.layer
         if layer is None or any(len(kept) != 1 for kept in self.seen.values()):
             return None
@@ -116,7 +117,7 @@ class _Entering:
 
 
 def _with_bias(x: Tensor, layer: torch.nn.Linear, columns: slice) -> tuple[Tensor, Tensor]:
-    """The inputs and the chosen columns of a projection; a bias becomes one more row, and x has ones for it."""
+    """Return the inputs and some columns of a projection. A bias becomes one more row, and x gets a column of ones."""
     weight = layer.weight.detach().double().cpu()[columns].T
     if layer.bias is None:
         return x, weight
@@ -143,7 +144,9 @@ def _call(look: Look, name: str, head: int) -> Call:
         raise OptionError(f"The attention {name} did not run again, so its values are not known.")
     call = seen[name].only_call(head=head, batch=look.view.batch)
     if call is None or call.value is None:
-        raise OptionError(f"{name} runs once per output token, so it has no single walkthrough; choose another.")
+        raise OptionError(
+            f"{name} runs once for each output token, so it has no single walkthrough; choose another attention."
+        )
     return call
 
 

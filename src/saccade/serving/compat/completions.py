@@ -69,7 +69,7 @@ class CompletionBody(BaseModel):
         return [self.prompt] if isinstance(self.prompt, str) else self.prompt
 
     def options(self) -> dict[str, Any]:
-        """The options of our models. Without a seed, every request gets a random one."""
+        """The same options under the names of our models. Without a seed, every request gets a random seed."""
         temperature = 1.0 if self.temperature is None else self.temperature
         return {
             "max_tokens": self.max_tokens or 16,
@@ -169,7 +169,7 @@ def _usage(served: Served, prompts: list[str], written: int) -> dict[str, int]:
 
 
 def _logprobs(served: Served, answer: Continuation, number: int) -> dict[str, Any]:
-    """Each token with its log-probability and the likeliest alternatives; call it in the model's thread."""
+    """Return each token with its log-probability and the most probable alternatives. Call it in the model's thread."""
     count = len(answer.tokens) - answer.ends
     tokens = [_written(token) for token in answer.tokens[:count]]
     most = _likeliest(served, answer, number)[:count] if number and tokens else None
@@ -195,7 +195,10 @@ def _piece(number: int, text: str, finish: str | None = None, logprobs: Any = No
 
 
 def _streaming(served: Served, prompts: list[str], options: dict[str, Any], body: CompletionBody) -> Any:
-    """The work of a stream, for the model's thread: send each piece of each prompt as soon as it is written."""
+    """Make the function that the model's thread runs for a stream.
+
+    It sends each piece of text as soon as it is written.
+    """
     if options["tries"] > 1 or body.logprobs is not None:
         raise Refused(400, "A stream returns one text per prompt, without logprobs; leave out n and logprobs.")
     predictor, frame = cast(ContinuesText, served.predictor), _frame(served.name)
@@ -219,5 +222,5 @@ def _streaming(served: Served, prompts: list[str], options: dict[str, Any], body
 
 
 def _encoded(value: Any) -> bytes:
-    """One event; all but the last are JSON."""
+    """Format one server-sent event. The data of every event except the last is JSON."""
     return f"data: {value if value == DONE else json.dumps(value, ensure_ascii=False)}\n\n".encode()

@@ -1,9 +1,10 @@
 """Language detection from the vocabularies of the translation models.
 
-A translation model has a vocabulary for each of its two languages. From its entries we estimate how likely each letter
-is after the two before it; because vocabularies are ordered by frequency, an entry counts by its rank, following Zipf's
-law. The detected language is the one that makes the letters of the text most likely. Only languages of served models
-can be detected, and a vocabulary that both sides share cannot tell them apart: they come out equally likely.
+A translation model has a vocabulary for each of its two languages. From the entries of a vocabulary, we estimate how
+likely each letter is after the two before it; because vocabularies are ordered by frequency, an entry counts by its
+rank, following Zipf's law. The detected language is the one that makes the letters of the text most likely. Only
+languages of served models can be detected, and a vocabulary that both sides share cannot tell them apart: they come out
+equally likely.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _NAMES = {
 
 
 def language_name(code: str) -> str:
-    """The English name of a language; an unknown code is returned as it is."""
+    """Return the English name of a language, or its code if the name is not known."""
     return _NAMES.get(code, code)
 
 
@@ -88,7 +89,7 @@ class Detector:
                 self._letters.setdefault(language, _Letters()).add(tokenizer)
 
     def detect(self, text: str) -> list[Detected]:
-        """Return every known language, the likeliest first."""
+        """Return every known language, the most likely one first."""
         words = "".join(letter if letter.isalpha() else _EDGE for letter in text[:MOST_LETTERS].lower()).split()
         padded = [_EDGE + word + _EDGE for word in words]
         scores = {

@@ -1,4 +1,4 @@
-"""Splitting long texts and HTML into sentences for translation, leaving everything between them unchanged."""
+"""Split long texts and HTML into sentences for translation. Everything between the sentences stays unchanged."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class DetectBody(BaseModel):
 
 
 def _documented(body: type[BaseModel]) -> dict[str, Any]:
-    """Describe the body in the OpenAPI document; FastAPI cannot, because ``read_fields`` reads it."""
+    """Describe the request body for the OpenAPI document. FastAPI cannot, because ``read_fields`` reads the body."""
     schema = body.model_json_schema()
     content = {kind: {"schema": schema} for kind in ("application/json", "application/x-www-form-urlencoded")}
     parameters = [{"name": name, "in": "query", "schema": one} for name, one in schema["properties"].items()]
@@ -56,7 +56,10 @@ def _documented(body: type[BaseModel]) -> dict[str, Any]:
 
 @router.post("/translate", openapi_extra=_documented(TranslateBody))
 async def translate(request: Request) -> dict[str, Any]:
-    """Translate texts; with the source "auto" the answer has ``detectedLanguage``, and on request ``alternatives``."""
+    """Translate texts.
+
+    With the source "auto", the answer has ``detectedLanguage``; on request, it has ``alternatives``.
+    """
     state = state_of(request)
     fields = await read_fields(request)
     _check_key(state, request, fields.get("api_key"))
@@ -83,7 +86,7 @@ async def translate(request: Request) -> dict[str, Any]:
 
 @router.post("/detect", openapi_extra=_documented(DetectBody))
 async def detect(request: Request) -> list[dict[str, Any]]:
-    """Detect the language of a text: every known language with a confidence in percent, the likeliest first."""
+    """Detect the language of a text: every known language with a confidence in percent, the most likely one first."""
     state = state_of(request)
     fields = await read_fields(request)
     _check_key(state, request, fields.get("api_key"))

@@ -1,1 +1,1 @@
-"""The HTTP layer: application, guard, connections, refusals."""
+"""The HTTP layer: the application, access control, connections and error responses."""

@@ -35,8 +35,11 @@ def create_app(
     neighbours: Neighbours | None = None,
     embedders: Collection[str] = (),
 ) -> Guard:
-    """The application for these models; ``hosts`` are additional host names of the server, and pages of the origins
-    ``embedders`` may show its read-only views in a frame."""
+    """Create the ASGI application that serves these models.
+
+    ``hosts`` are additional host names of the server. Web pages of the origins in ``embedders`` may show read-only
+    views of the studio in a frame.
+    """
     state = ServerState(models, runs, api_key, neighbours, tuple(embedders))
     inner = inner_app(state)
     return Guard(inner if neighbours is None else neighbours.passing_on(inner), state, (*HOSTS, *hosts))

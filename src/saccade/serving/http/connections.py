@@ -34,7 +34,7 @@ MOST_HEADERS, MOST_CHUNKS, PARSED_BYTES = 200, 10_000, 1 << 14
 
 
 def most_connections(wanted: int) -> tuple[int, int]:
-    """How many connections the system lets us hold, and how many to accept in one go.
+    """Return how many connections the system allows, and how many to accept at once.
 
     A process without a free file descriptor can neither accept connections nor read files, so we stop well before.
     """
@@ -53,12 +53,12 @@ def most_connections(wanted: int) -> tuple[int, int]:
 
 
 class _Received(ReceiveBuffer):
-    """What h11 has received of a request and not parsed yet, with a limit on the number of lines."""
+    """The bytes of a request that h11 has received but not parsed yet, with a limit on the number of lines."""
 
     _chunks = 0
 
     def maybe_extract_lines(self) -> list[bytearray] | None:
-        """The lines of a head, or those after a chunked body."""
+        """Extract the header lines of a request, or the lines after a chunked body."""
         lines = super().maybe_extract_lines()
         if lines is not None:
             self._chunks = 0
@@ -67,7 +67,7 @@ class _Received(ReceiveBuffer):
         return lines
 
     def maybe_extract_next_line(self) -> bytearray | None:
-        """The line before a piece of a chunked body."""
+        """Extract the line before a piece of a chunked body."""
         line = super().maybe_extract_next_line()
         if line is not None:
             self._chunks += 1
@@ -120,7 +120,7 @@ class Connection(H11Protocol):
             oldest._reset()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is not HTTP or too long; in the middle of an answer, just close."""
+        """Refuse a request that is not HTTP or too long. If an answer is being sent, just close the connection."""
         status, said = _reason(sys.exc_info()[1])
         sentence = json.dumps({"error": said}).encode()
         headers = [
@@ -156,7 +156,7 @@ class Connection(H11Protocol):
             self._stop_timer(what)
 
     def end_unsent(self) -> None:
-        """The server is stopping: do not wait for the rest of an incomplete request."""
+        """Close the connection if its request is incomplete, because the server is stopping."""
         if self.cycle is not None and self.cycle.more_body and not self.cycle.response_complete:
             self._reset()
 
@@ -176,7 +176,8 @@ class Connection(H11Protocol):
 
 
 def _reason(error: BaseException | None) -> tuple[int, str]:
-    """The status and the sentence for what h11 refuses; it says itself only that a head is too long."""
+    """Return the status and the sentence for a request that h11 refuses. h11 only reports whether the head is too
+    long."""
     status = error.error_status_hint if isinstance(error, h11.RemoteProtocolError) else 400
     if status == 400:
         return 400, "This is not a valid HTTP request."
@@ -184,7 +185,7 @@ def _reason(error: BaseException | None) -> tuple[int, str]:
 
 
 class RelayedConnection(Connection):
-    """A connection that the supervisor of several processes relays; its first line tells the client's address."""
+    """A connection that the supervisor of several processes relays; its first line is the client's address."""
 
     _introduction: bytes | None = b""  # the part of that line received so far; None when it is complete
 

@@ -12,7 +12,7 @@ __all__ = ["first_to_close", "network_of"]
 
 
 class Idle(Protocol):
-    """A connection that nobody needs at the moment."""
+    """A connection without a request in progress."""
 
     @property
     def address(self) -> str: ...
@@ -34,7 +34,7 @@ def first_to_close(idle: Iterable[One]) -> One | None:
 
 @functools.lru_cache(4096)
 def network_of(address: str) -> str:
-    """Return what limits per address apply to: for IPv6 the network (/64), since one client usually has all of it."""
+    """Return the address, or for IPv6 its /64 network, because one client usually has a whole network."""
     try:
         found = ipaddress.IPv6Address(address)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The OpenAPI document, and the same as a plain HTML page without scripts."""
+"""The description of the API, as an OpenAPI document and as a plain HTML page without scripts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OPENAI = {
 
 
 def openapi_document(app: FastAPI) -> dict[str, Any]:
-    """FastAPI's document, with the refusals that this server sends instead of FastAPI's own."""
+    """Return FastAPI's OpenAPI document, with the error responses that this server sends in place of FastAPI's."""
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         for path, methods in document["paths"].items():

@@ -36,10 +36,10 @@ def event_stream(
     inputs: Sequence[Any] = (),
     options: dict[str, Any] | None = None,
 ) -> StreamingResponse:
-    """Stream what ``work`` sends from the model's thread; it stops when the client disconnects.
+    """Stream to the client what ``work`` sends from the model's thread, until the client disconnects.
 
-    Whenever ``work`` yields, other requests may have their turn; it is expected to cost as much as answering the
-    inputs. It enters the queue before the answer starts, so a full queue can still be reported with 429.
+    Whenever ``work`` yields, other requests may have their turn. It should take about as long as answering the inputs.
+    It enters the queue before the answer starts, so a full queue can still be reported with 429.
     """
     loop = asyncio.get_running_loop()
     sent: asyncio.Queue[Any] = asyncio.Queue()

@@ -30,7 +30,7 @@ SECURITY_HEADERS = {
 
 
 def _embedded(scope: Scope, origins: tuple[str, ...]) -> dict[str, str]:
-    """Return the headers of a page that pages of these origins may show in a frame, if it is read-only."""
+    """Return the headers that let pages of these origins show a read-only view in a frame."""
     if not origins or parse_qs(scope.get("query_string", b"").decode("latin-1")).get("embed") != ["1"]:
         return {}
     policy = SECURITY_HEADERS["Content-Security-Policy"]
@@ -38,7 +38,7 @@ def _embedded(scope: Scope, origins: tuple[str, ...]) -> dict[str, str]:
 
 
 class Exchange:
-    """What the application receives and sends; ``read`` must come first, then the application gets the whole body."""
+    """One request and its response. Call ``read`` first; the application then gets the whole body at once."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, state: ServerState) -> None:
         self.began = time.monotonic()
@@ -49,7 +49,8 @@ class Exchange:
         self._body: bytes | None = None
 
     def announced(self, limit: int) -> int:
-        """The size of the body according to its headers; a chunked body counts as large as the limit."""
+        """The size of the body according to its headers; for a chunked body, the limit, because its size is not
+        known."""
         headers = Headers(scope=self._scope)
         if headers.get("content-encoding", "identity").lower() != "identity":
             raise Refused(415, "The server does not decompress requests; send the body without Content-Encoding.")

@@ -38,10 +38,11 @@ LONGEST_PATH, MOST_FIELDS = 4096, 100
 
 
 class Guard:
-    """The ASGI application around all others.
+    """The ASGI application that checks each request before it passes it on.
 
-    A request takes a place only when its body is complete, so nobody can hold one by sending slowly. Requests with and
-    without the key are counted separately, so strangers cannot lock out those who have it.
+    A request counts towards the limits only when its body is complete, so a client cannot block others by sending
+    slowly. Requests with and without the key are counted separately, so clients without the key cannot lock out those
+    who have it.
     """
 
     def __init__(self, app: ASGIApp, state: ServerState, hosts: Collection[str]) -> None:
@@ -110,7 +111,8 @@ class Guard:
     def _check_sender(self, scope: Scope, headers: Headers) -> None:
         """Refuse requests that another site's page makes through a user's browser.
 
-        A site can point its own name at this server (DNS rebinding), so the Host must be ours or a plain address.
+        A site can point its own name at this server (DNS rebinding), so the Host header must be a name of this server
+        or an IP address.
         """
         header = headers.get("host", "")
         name = header.rpartition(":")[0] if ":" in header and not header.endswith("]") else header
@@ -153,7 +155,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _origin_form(scope: Scope) -> Scope:
-    """Turn a target that is a whole URL, as sent to proxies, into a path; its host replaces the Host header."""
+    """Turn a request target that is a whole URL, as sent to proxies, into a path; its host replaces the Host header."""
     target = scope.get("raw_path", b"").decode("ascii", "replace")
     if not target.lower().startswith(("http://", "https://")):
         return scope

@@ -81,7 +81,7 @@ def histogram(name: str, about: str, values: Iterable[tuple[dict[str, str], Hist
 
 
 def render(samples: Iterable[Sample], every: dict[str, str] | None = None) -> str:
-    """The metrics as text; every line gets these labels too."""
+    """Return the metrics as text, with these labels added to every line."""
     lines = []
     for name, kind, about, values in samples:
         lines += [f"# HELP {name} {about}", f"# TYPE {name} {kind}"]
@@ -94,7 +94,7 @@ def render(samples: Iterable[Sample], every: dict[str, str] | None = None) -> st
 
 
 def merge(texts: Iterable[str]) -> str:
-    """The metrics of several processes in one text, where each metric may be introduced only once."""
+    """Combine the metrics of several processes into one text, in which each metric is described only once."""
     lines: dict[str, list[str]] = {}
     for text in texts:
         for part in text.split("# HELP ")[1:]:

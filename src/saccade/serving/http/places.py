@@ -1,4 +1,4 @@
-"""Limits on what the server holds at once, in total and per address."""
+"""Limits on how many requests, and how many bytes, the server handles at once, in total and per address."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class Places:
 
 
 class Crowd:
-    """Holds back refusals (429), the longer the more there are: the first goes out at once, others at a limited rate.
+    """Delays refusals (429): the first is sent immediately, and further ones at a limited rate.
 
-    Clients that ignore Retry-After would otherwise ask again immediately, and refusing them would take the time that
-    answers need.
+    Clients that ignore Retry-After would otherwise ask again immediately, and refusing them again and again would slow
+    down the answers to other clients.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Crowd:
 
     @property
     def delay(self) -> float:
-        """How long to hold the next refusal, in seconds."""
+        """How long to delay the next refusal, in seconds."""
         return min(self.size / REFUSALS, LONGEST_HOLD)
 
     async def hold(self) -> None:

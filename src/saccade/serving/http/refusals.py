@@ -49,14 +49,14 @@ def status_of(error: Exception) -> int:
 
 
 def sentence_of(error: Exception) -> str:
-    """The sentence to send; for a bug it gives no details."""
+    """Return the sentence to send to the client; if the error is a bug, it gives no details."""
     if isinstance(error, Refused | SaccadeError):
         return " ".join(str(error).split())
     return "The server failed to answer this; see its log."
 
 
 def refusal(path: str, status: int, sentence: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    """The answer to a refused request; under /v1/ in OpenAI's form."""
+    """Return the response to a refused request; for paths under /v1/, in OpenAI's format."""
     kind = "invalid_request_error" if status < 500 else "server_error"
     openai = {"message": sentence, "type": kind, "param": None, "code": None}
     return JSONResponse({"error": openai if path.startswith("/v1/") else sentence}, status, headers)

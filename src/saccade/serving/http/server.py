@@ -78,7 +78,7 @@ class _Server(uvicorn.Server):
 
 
 def accept_waiting(listening: socket.socket) -> Iterator[socket.socket]:
-    """The connections in the backlog; they would be reset when the socket is closed."""
+    """Accept and return the connections in the backlog, because closing the socket would reset them."""
     with contextlib.suppress(OSError):  # no more, or already closed
         while True:
             connection, _ = listening.accept()
@@ -106,7 +106,7 @@ def make_server(
 ) -> uvicorn.Server:
     """A server for the application; setting ``should_exit`` stops it.
 
-    X-Forwarded-For is believed only if it comes from a trusted proxy.
+    The header X-Forwarded-For is used only if it comes from a trusted proxy.
     """
     limits = app.state.limits
     connections, at_once = most_connections(limits.connections)
@@ -137,7 +137,7 @@ def make_server(
 
 
 def _behind(door: Door, kind: type[Connection], **arguments: Any) -> Handshake:
-    """A connection of this kind, once its handshake is done."""
+    """Make connections of this kind that first complete a TLS handshake."""
     return Handshake(door, functools.partial(kind, **arguments))
 
 

@@ -42,7 +42,7 @@ def parse_json(content: bytes) -> Any:
 
 
 def _check_nesting(brackets: str) -> None:
-    """Refuse too many or too deeply nested lists and objects, given all brackets that are not part of a string."""
+    """Refuse too many or too deeply nested lists and objects. ``brackets`` are all brackets outside strings."""
     if brackets.count("[") + brackets.count("{") > MOST_CONTAINERS:
         raise Refused(400, f"The request has more than {MOST_CONTAINERS:,} lists and objects, which is the limit.")
     depth = 0
@@ -64,7 +64,7 @@ def _whole_number(digits: str) -> int:
 
 
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Build an object; refuse a repeated key, because it would be a guess which of its values is meant."""
+    """Build an object; refuse a repeated key, because it is not clear which of its values is meant."""
     if len(pairs) > MOST_KEYS:
         raise Refused(400, f"An object in the request has {len(pairs):,} keys; the limit is {MOST_KEYS:,}.")
     found = dict(pairs)

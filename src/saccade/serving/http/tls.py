@@ -51,8 +51,8 @@ class Door:
 class Handshake(asyncio.Protocol):
     """A connection until its handshake is done; then the protocol that ``make`` returns takes over.
 
-    asyncio's own TLS servers do not tell us of a connection before that, so nobody could count or close those that
-    never send anything.
+    asyncio's own TLS servers report a connection only after its handshake, so we could not count or close connections
+    that never send anything.
     """
 
     def __init__(self, door: Door, make: Callable[[], asyncio.Protocol]) -> None:

@@ -1,4 +1,4 @@
-"""Small models that scenes of the studio's Learn page need: each is trained on request, in a process of its own."""
+"""Small models for scenes of the studio's Learn page. Each is trained on request, in a separate process."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The other workers of the same server, for what only one of them knows: its looks and its metrics.
+"""Requests to the other workers of the same server, because each worker keeps its own looks and metrics.
 
-The id of a look starts with the number of its worker; another worker that gets a request for it passes it on.
+The id of a look starts with the number of its worker. If another worker gets a request for the look, it passes it on.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Neighbours:
         self.folder, self.number, self.count = folder, number, count
 
     def passing_on(self, app: ASGIApp) -> ASGIApp:
-        """The application, for requests about this worker's looks; others go to the worker that has the look."""
+        """Wrap the application: requests for a look of another worker are passed on to that worker."""
 
         async def handle(scope: Scope, receive: Receive, send: Send) -> None:
             path = str(scope.get("path", ""))

@@ -1,8 +1,8 @@
-"""Relaying connections to worker processes, so that clients get an answer even if a worker dies.
+"""Relay connections to worker processes, so that clients get an answer even if a worker dies.
 
-The relay passes bytes through and looks only at where each answer ends. So when a worker dies, it knows whether a
-client is waiting for an answer (it gets 503), has received half of one (the connection is closed), or neither (its next
-request goes to another worker).
+The relay passes bytes on and only follows where each answer ends. So when a worker dies, the relay knows whether a
+client is waiting for an answer (it gets 503), has received a part of one (the connection is closed), or neither (its
+next request goes to another worker).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NONE_READY = "No worker process is ready to answer at the moment; try again in a
 
 
 def refusal(sentence: str) -> bytes:
-    """A whole answer with status 503."""
+    """Return a complete HTTP response with status 503."""
     body = json.dumps({"error": sentence}).encode()
     return (
         b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncache-control: no-store\r\n"
@@ -117,7 +117,7 @@ class _ToWorker(asyncio.Protocol):
 
 
 class _FromClient(asyncio.Protocol):
-    """The connection of a client. It always has a connection to a worker, whose time limits then apply to it."""
+    """The connection of a client. It always belongs to a connection to a worker, whose time limits apply to it."""
 
     def __init__(self, relay: Relay) -> None:
         self.relay = relay
@@ -208,7 +208,7 @@ class _FromClient(asyncio.Protocol):
         self._connecting = asyncio.create_task(self._reconnect(worker.upstream))
 
     async def _reconnect(self, upstream: Upstream) -> None:
-        """Only a connection whose worker died gets another; otherwise the worker wanted it closed."""
+        """Connect to another worker, but only if the worker died; otherwise it closed the connection on purpose."""
         try:
             async with asyncio.timeout(DEATH_SECONDS):
                 await upstream.died.wait()
@@ -273,7 +273,10 @@ class Relay:
         return _FromClient(self) if self._door is None else Handshake(self._door, lambda: _FromClient(self))
 
     def let_in(self, client: _FromClient) -> bool:
-        """Add a client; if there are too many, another that is idle has to leave, or else this one."""
+        """Add a client.
+
+        If there are too many, close the connection of an idle client, or of this one if none is idle.
+        """
         if len(self.clients) >= self.most:
             idle = first_to_close(one for one in self.clients if one.is_idle)
             if idle is None:

@@ -37,7 +37,9 @@ SPARE = 1.25
 def supervise(settings: Settings, listening: socket.socket, tls: ssl.SSLContext | None, started: Started) -> None:
     """Answer requests with several processes until SIGINT or SIGTERM; ``started`` is called when all are ready."""
     if not hasattr(socket, "AF_UNIX"):
-        raise OptionError("--processes needs Unix sockets, which this system does not have; leave it out.")
+        raise OptionError(
+            "--processes needs Unix sockets, which this system does not have; start the server without --processes."
+        )
     with tempfile.TemporaryDirectory(prefix="saccade-") as folder:
         asyncio.run(_Supervisor(settings, Path(folder)).run(listening, tls, started))
 
@@ -90,7 +92,7 @@ class _Supervisor:
             await asyncio.gather(*keepers)
 
     def _stop(self) -> None:
-        """Stop after answering what was received; at the second signal, at once."""
+        """Stop after all received requests are answered; at a second signal, stop immediately."""
         if self._stopping.is_set():
             for process in self._processes.values():
                 with contextlib.suppress(ProcessLookupError):

@@ -22,7 +22,7 @@ __all__ = ["Settings", "socket_path"]
 
 @dataclass(frozen=True)
 class Settings:
-    """What a worker needs to know; sent through a pipe, because any user can read a command line."""
+    """The settings of a worker. They are sent through a pipe, because every user can read a command line."""
 
     models: list[tuple[str | None, str]]  # names and folders
     limits: Limits

@@ -1,4 +1,4 @@
-"""What the scenes of Learn show: numbers of the library that need no model, and small models to train."""
+"""Routes for the scenes of Learn: numbers that the library computes without a model, and small models to train."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def recurrent(
     spectral_radius: Annotated[float, Query(ge=0, le=4)] = 1.0,
     seed: Annotated[int, Query(ge=0, lt=2**32)] = 0,
 ) -> dict[str, Any]:
-    """A random recurrent network over random inputs: h after each step, and how much gradient reaches each step."""
+    """Run a random recurrent network on random inputs; return h after each step, and the gradient at each step."""
     work = state_of(request).pool.run(
         lambda _: gradient_flow(cell, steps, spectral_radius=spectral_radius, width=width, input_scale=1.0, seed=seed)
     )
@@ -80,7 +80,11 @@ async def lengths(request: Request, name: str) -> StreamingResponse:
     """How many held-out sentences of the built-in corpus a model translates exactly right, by their length."""
     served = state_of(request).models[name]
     if not can_be_measured(served.predictor):
-        raise Refused(400, f"The model {name} was not trained on the built-in corpus, whose sentences this needs.")
+        raise Refused(
+            400,
+            f"The model {name} was not trained on the built-in corpus, so its quality by sentence "
+            f"length cannot be measured.",
+        )
 
     def measure(send: Any) -> Iterator[None]:
         for record in by_length(served.predictor):

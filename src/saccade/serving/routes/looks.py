@@ -149,7 +149,8 @@ async def overview(
 
 @router.get("/{id}/measures")
 async def measures(request: Request, id: str) -> dict[str, list[dict[str, float | None]]]:
-    """What each head of each attention does here: spread in bits, distance, and mean weights of certain tokens."""
+    """For each head: its entropy in bits, its mean distance, and its mean weight on certain tokens, such as the
+    previous."""
 
     def measure(look: Look) -> dict[str, list[dict[str, float | None]]]:
         for name in look.view.names:
@@ -161,10 +162,10 @@ async def measures(request: Request, id: str) -> dict[str, list[dict[str, float 
 
 @router.get("/{id}/candidates")
 async def candidates(request: Request, id: str, number: Annotated[int, Query(ge=1, le=20)] = 5) -> list[dict[str, Any]]:
-    """The likeliest tokens at each step of the answer, with their probabilities; empty if it was not written."""
+    """The most probable tokens at each step of the answer; empty if the answer was not written token by token."""
     look = state_of(request).looks[id]
     if look.answer is None:
-        raise Refused(400, "This text was only read, so no answer was written.")
+        raise Refused(400, "This text was read for a map, so there is no answer whose candidates could be shown.")
     answer, edits = look.answer, look.edits
 
     def find() -> list[dict[str, Any]]:
@@ -184,7 +185,7 @@ async def candidates(request: Request, id: str, number: Annotated[int, Query(ge=
 
 @router.get("/{id}/progress")
 def progress(request: Request, id: str) -> dict[str, float]:
-    """How much of the current picture of this look is done, from 0 to 1."""
+    """How much of the picture that is being computed is done, from 0 to 1."""
     return {"progress": state_of(request).looks[id].pyramid.share}
 
 
@@ -197,9 +198,11 @@ async def export(
     head: HeadName = "mean",
     words: bool = True,
     theme: Literal["light", "dark"] = "light",
-    row: Annotated[int | None, Query(ge=0, le=10**9, description="The row that an interactive page opens on.")] = None,
+    row: Annotated[
+        int | None, Query(ge=0, le=10**9, description="The row that the interactive page shows first.")
+    ] = None,
     column: Annotated[
-        int | None, Query(ge=0, le=10**9, description="The column that an interactive page opens on.")
+        int | None, Query(ge=0, le=10**9, description="The column that the interactive page shows first.")
     ] = None,
 ) -> Response:
     """Download a picture, an interactive page, or the numbers."""
@@ -237,7 +240,7 @@ def _parts(view: View, name: str, rows: str | None, columns: str | None) -> tupl
 
 
 def _part(what: str, given: str | None, count: int) -> range:
-    """The positions that ``100:356`` stands for; either end may be left out."""
+    """Parse a range of positions such as ``100:356``; either end may be left out."""
     first, _, last = (given or ":").partition(":")
     start, stop = int(first or 0), min(int(last), count) if last else count
     if not 0 <= start < stop:

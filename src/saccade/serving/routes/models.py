@@ -1,4 +1,4 @@
-"""Getting answers from a model: at once, as a stream, or with its attention."""
+"""Routes that return answers of a model: complete, as a stream, or with attention."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class OpeningBody(_Body):
 
 
 class LookBody(StreamBody):
-    """What to look at, and what to change in the model or its input before that."""
+    """An input whose attention is wanted, and changes to the model or the input."""
 
     which: Annotated[StrictInt, Field(ge=0, le=1000)] = 0  # 0: the best answer; n: the n-th alternative
     without_heads: Annotated[list[StrictStr], Field(max_length=1000)] = []
@@ -147,7 +147,7 @@ async def _one_input(request: Request, served: Served, body: StreamBody, limits:
 
 @router.post("/{name}/stream", response_class=StreamingResponse, responses=EVENTS)
 async def stream(request: Request, name: str, body: StreamBody) -> StreamingResponse:
-    """One answer as it is written: events {"piece": text}, then {"done": true}."""
+    """One answer, sent piece by piece while it is generated: events {"piece": text}, then {"done": true}."""
     state = state_of(request)
     served = state.models[name]
     given = await _one_input(request, served, body, state.limits)
@@ -164,7 +164,7 @@ async def stream(request: Request, name: str, body: StreamBody) -> StreamingResp
 
 @router.post("/{name}/looks")
 async def look(request: Request, name: str, body: LookBody) -> dict[str, Any]:
-    """The answer with a look, whose parts are available at /api/looks/{id}."""
+    """The answer and a look, which is its attention; parts of the look are available at /api/looks/{id}."""
     state = state_of(request)
     served = state.models[name]
     given = await _one_input(request, served, body, state.limits)
@@ -178,7 +178,7 @@ async def effects(request: Request, name: str, body: StreamBody) -> StreamingRes
     served = state.models[name]
     text = await _one_input(request, served, body, state.limits)
     if not isinstance(text, str):
-        raise Refused(400, "Words can be left out of a text only; this model takes another kind of input.")
+        raise Refused(400, "This model does not take texts, so no words can be left out.")
     served.predictor.chosen(body.options)  # refuses invalid options before the stream begins
 
     def measure(send: Any) -> Iterator[None]:
@@ -191,7 +191,7 @@ async def effects(request: Request, name: str, body: StreamBody) -> StreamingRes
 
 @router.post("/{name}/opening")
 async def opening(request: Request, name: str, body: OpeningBody) -> dict[str, Any] | None:
-    """An example and a link between two of its words whose loss changes the answer, or null if none was found."""
+    """An example with a link between two of its words that changes the answer if it is cut; null if none was found."""
     served = state_of(request).models[name]
     check_options(served.predictor, body.options)
     served.predictor.chosen(body.options)  # refuses invalid options even if there is nothing to answer

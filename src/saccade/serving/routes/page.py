@@ -1,4 +1,4 @@
-"""The page with its files, and the addresses for monitoring."""
+"""Routes for the studio and its files, and for monitoring."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ async def health() -> dict[str, str]:
 async def ready(request: Request) -> JSONResponse:
     """Whether the server can answer: it has a model and is not shutting down.
 
-    ``not_reloaded`` names the models whose folders were replaced but cannot be opened; the earlier ones still answer.
+    ``not_reloaded`` names the models whose folders were replaced but cannot be opened; the server still uses the
+    earlier models.
     """
     state = state_of(request)
     is_ready = bool(state.models) and not state.draining
@@ -53,7 +54,7 @@ async def ready(request: Request) -> JSONResponse:
 
 @router.get("/metrics", tags=["server"], response_class=PlainTextResponse)
 async def metrics(request: Request, own: bool = False) -> PlainTextResponse:
-    """Metrics for Prometheus, from all processes, or only this one with ``own``."""
+    """Metrics for Prometheus, from all processes; with ``own``, only from the process that answers."""
     state = state_of(request)
     samples = [*state.metrics.samples(), *_model_samples(state)]
     if state.neighbours is None:
@@ -81,7 +82,10 @@ for _address in PAGES:
 
 @router.get("/static/{name:path}", include_in_schema=False)
 async def static(name: str) -> Response:
-    """A file of the page; under the address of this version, which the page itself uses, it never changes."""
+    """A file of the studio.
+
+    Browsers may keep it for good if the address contains its version, as in the page itself.
+    """
     version, _, rest = name.partition("/")
     if version == _version():
         return _answer(rest, "public, max-age=31536000, immutable")
@@ -89,7 +93,7 @@ async def static(name: str) -> Response:
 
 
 def _answer(name: str, caching: str) -> Response:
-    """A file of the page, looked up by name among those that exist; a path from a request is never opened."""
+    """Return a file of the studio. Its name is looked up in a list; a path from a request is never opened."""
     content = _contents().get(name)
     if content is None:
         raise Refused(404, "There is no such file.")
@@ -112,7 +116,7 @@ def _contents() -> dict[str, bytes]:
 
 @cache
 def _version() -> str:
-    """A name for the files as they are: another for other contents."""
+    """Return a name for the current contents of the files; if a file changes, so does the name."""
     together = hashlib.sha256()
     for name, content in sorted(_files_under("", STUDIO)):
         together.update(f"{name} {len(content)}\n".encode() + content)

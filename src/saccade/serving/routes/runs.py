@@ -38,7 +38,7 @@ def one_run(request: Request, name: str) -> dict[str, Any]:
 
 @router.get("/{name}/probes/{step}")
 def one_probe(request: Request, name: str, step: Annotated[int, Path(ge=0, le=10**12)]) -> dict[str, Any]:
-    """The probed example at one step: inputs, outputs, text, and the attention weights between them."""
+    """The probe at one step: an example with its inputs, outputs, text, and the attention weights between them."""
     return _run(state_of(request), name).probe(step)
 
 

@@ -47,7 +47,10 @@ def word_map(
     name: str,
     words: Annotated[str, Query(max_length=5000)] = "",
     others: Annotated[int, Query(ge=0, le=MOST)] = 0,
-    fixed: Annotated[bool, Query(description="Whether the most frequent words keep their places.")] = False,
+    fixed: Annotated[
+        bool,
+        Query(description="Whether frequent words stay at the same points of the plane when other words are chosen."),
+    ] = False,
     side: Side = None,
 ) -> dict[str, Any]:
     """Words (separated by commas), their neighbours and some of the most frequent words as points in a plane."""
