@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -59,6 +60,9 @@ BAD_RUNS = {
     "half a character": ("result.json", b'{"scores": {"\\ud800": 1}}'),
     "nested metrics": ("metrics.jsonl", b'{"step": 1, "x": ' + b"[" * 100_000 + b"}\n"),
     "infinite loss": ("metrics.jsonl", b'{"step": 1, "loss": 1e999}\n'),
+    "a result of 300 levels": ("result.json", b'{"scores": ' + b'{"a": ' * 300 + b"1" + b"}" * 301),
+    "metrics of 300 levels": ("metrics.jsonl", b'{"step": 1, "validation": {"a": ' + b"[" * 300 + b"]" * 300 + b"}}\n"),
+    "a date": ("recipe.toml", b"task = 1979-05-27\n[training]\nsteps = 1979-05-27T07:32:00Z"),
     "a step of 4,000 digits": ("metrics.jsonl", b'{"step": ' + b"1" * 4000 + b"}\n"),
     "a step of 5,000 digits": ("metrics.jsonl", b'{"step": ' + b"1" * 5000 + b"}\n"),
 }
@@ -78,6 +82,37 @@ def test_a_bad_run_spoils_no_other(kind: str, watched: Running, tmp_path: Path) 
     assert watched.client.get("/api/runs/bad").status_code == 200
 
 
+def test_a_folder_whose_name_is_not_text_is_listed_too(watched: Running, tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    (folder / "recipe.toml").write_text("")
+    (folder / "metrics.jsonl").write_text('{"step": 7}\n')
+    listed = watched.client.get("/api/runs").json()
+    assert [run["name"] for run in listed] == ["caf�", "finished", "going"]
+    assert watched.client.get("/api/runs/caf%EF%BF%BD").json()["step"] == 7
+    assert "caf�" in watched.client.get("/api/runs/none").json()["error"]
+
+
+def test_a_pipe_in_place_of_the_lock_holds_nobody_up(watched: Running, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "going" / ".lock")
+    assert not watched.client.get("/api/runs/going", timeout=5).json()["running"]
+
+
+def test_the_end_of_a_long_log_tells_how_far_the_run_is(
+    watched: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("saccade.serving.runs.END_BYTES", 100)
+    monkeypatch.setattr("saccade.serving.routes.runs.PIECE_BYTES", 100)
+    log = [{"step": step, "validation": {"loss": step / 4}} for step in range(40)]
+    (tmp_path / "going" / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in log))
+    (tmp_path / "going" / "result.json").write_text("{}")
+    run = watched.client.get("/api/runs/going").json()
+    assert (run["step"], run["scores"], run["metrics"]) == (39, {"loss": 9.75}, log)
+    with watched.client.stream("GET", "/api/runs/going/events") as answer:
+        told = [json.loads(line.removeprefix("data: ")) for line in answer.iter_lines() if line.startswith("data:")]
+    assert told == [*({"metric": line} for line in log), {"finished": True}]
+
+
 def test_links_among_the_runs_are_not_followed(watched: Running, tiny_run: Path, tmp_path: Path) -> None:
     (tmp_path / "linked").symlink_to(tiny_run)
     inside = tmp_path / "inside"
@@ -86,7 +121,11 @@ def test_links_among_the_runs_are_not_followed(watched: Running, tiny_run: Path,
     (inside / "metrics.jsonl").symlink_to(tiny_run / "metrics.jsonl")
     assert [run["name"] for run in watched.client.get("/api/runs").json()] == ["finished", "going"]
     (tmp_path / "going" / "result.json").symlink_to(tiny_run / "result.json")
-    assert not watched.client.get("/api/runs/going").json()["finished"]
+    (tmp_path / "going" / "probes").rmdir()
+    (tmp_path / "going" / "probes").symlink_to(tiny_run / "probes")
+    run = watched.client.get("/api/runs/going").json()
+    assert not run["finished"]
+    assert run["probes"] == []
 
 
 def test_a_training_that_goes_on_is_told_from_one_that_was_stopped(watched: Running, tmp_path: Path) -> None:

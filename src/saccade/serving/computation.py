@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import sys
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,12 +15,10 @@ from starlette.requests import Request
 
 from saccade.serving.http.refusals import Refused
 
-__all__ = ["Computation", "Parser", "Pool", "client_address", "offload", "parse_apart", "request_size", "wait_for"]
+__all__ = ["Computation", "Parser", "client_address", "offload", "parse_apart", "request_size", "wait_for"]
 
 Result = TypeVar("Result")
 P = ParamSpec("P")
-#: Threads of a pool.
-THREADS = 4
 #: Where the current request comes from; models take turns between addresses.
 client_address: ContextVar[str] = ContextVar("client_address", default="")
 
@@ -92,42 +89,6 @@ class Computation(Future[Result]):
         """Tell the computation that its client has left, so that it does not start, or stops at its next check."""
         self.is_abandoned = True
         self.cancel()
-
-
-class Pool:
-    """Threads for work that needs no model, with a bounded queue."""
-
-    def __init__(self, waiting: int) -> None:
-        self._most = THREADS + waiting
-        self._count = 0  # running or waiting
-        self._lock = threading.Lock()
-        self._threads = ThreadPoolExecutor(THREADS, "pool")
-
-    def run(self, work: Callable[[Computation[Result]], Result]) -> Computation[Result]:
-        """Run a function in a thread.
-
-        Its argument is its own computation, which says whether the client is still waiting.
-        """
-        computation = Computation[Result]()
-        with self._lock:
-            if self._count >= self._most:
-                raise Refused(429, f"{self._count} requests are being computed; try again in a moment.", retry_after=1)
-            self._count += 1
-
-        def compute() -> None:
-            if computation.set_running_or_notify_cancel():
-                try:
-                    computation.set_result(work(computation))
-                except BaseException as error:
-                    computation.set_exception(error)
-
-        def done(_: object) -> None:
-            with self._lock:
-                self._count -= 1
-
-        computation.add_done_callback(done)
-        self._threads.submit(compute)
-        return computation
 
 
 async def wait_for(request: Request, computation: Computation[Result]) -> Result:

@@ -18,11 +18,12 @@ from typing import Any, TypeVar
 from saccade.errors import OptionError
 from saccade.lens.axis import Axis
 from saccade.lens.view import View
-from saccade.serving.computation import Computation, Pool
+from saccade.serving.computation import Computation
 from saccade.serving.http.refusals import Refused
 from saccade.serving.limits import Limits
 from saccade.serving.models import Served
 from saccade.serving.pooling import Pyramid
+from saccade.serving.threads import Pool
 from saccade.tasks.base.answer import Answer
 
 __all__ = ["Edits", "Look", "Looks", "answer_record", "finite", "no_attention", "plain_record"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import tomllib
 from collections.abc import Iterable
@@ -26,8 +27,9 @@ from saccade.tasks.registry import DEFAULT_TASK
 __all__ = ["ServedRun", "find_runs"]
 
 _PROBE = re.compile(r"step-(\d{1,12})\.json")
-#: Most bytes of a file that are read at once.
-MOST_BYTES = 32 << 20
+#: Most bytes of a file that are read at once; the end of a log that tells how far a run has come; and how deep values
+#: may be nested.
+MOST_BYTES, END_BYTES, DEEPEST = 32 << 20, 1 << 20, 64
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class ServedRun:
             recipe: dict[str, Any] = _plain(tomllib.loads(_read(self.folder / "recipe.toml")))
         except (OSError, ValueError, RecursionError, SaccadeError):
             recipe = {}
-        metrics, _ = self.metrics()
+        metrics, _ = self.metrics(max(0, _size(self.folder / METRICS) - END_BYTES))
         validated = [line["validation"] for line in metrics if isinstance(line.get("validation"), dict)]
         training = recipe.get("training")
         return {
@@ -59,17 +61,18 @@ class ServedRun:
             "part": result.get("part", "test") if result.get("scores") else "validation",
         }
 
-    def metrics(self, start: int = 0) -> tuple[list[dict[str, Any]], int]:
+    def metrics(self, start: int = 0, most: int = MOST_BYTES) -> tuple[list[dict[str, Any]], int]:
         """Return the lines of the log from a position in the file on, and the position at which they end."""
         try:
-            lines, end = read_metrics(self.folder / METRICS, start, MOST_BYTES)
+            lines, end = read_metrics(self.folder / METRICS, start, most)
         except StorageError:
             return [], start
-        return _plain(lines), end
+        return [plain for line in lines if (plain := _plain_line(line)) is not None], end
 
     def probes(self) -> list[int]:
         """The steps at which the example was probed."""
-        found = (_PROBE.fullmatch(path.name) for path in _entries(self.folder / "probes"))
+        folder = self.folder / "probes"
+        found = (_PROBE.fullmatch(path.name) for path in ([] if folder.is_symlink() else _entries(folder)))
         return sorted(int(match[1]) for match in found if match)
 
     def probe(self, step: int) -> dict[str, Any]:
@@ -79,9 +82,9 @@ class ServedRun:
             found = unseal(_read(self.folder / "probes" / f"step-{step:08d}.json"), Probe._fields)
         except (OSError, ValueError, SaccadeError):
             found = None
-        if found is None:
+        plain = None if found is None else _plain_line(found)
+        if plain is None:
             raise Refused(404, f"The probe of {self.name} at step {step} is damaged.")
-        plain: dict[str, Any] = _plain(found)
         return plain
 
     @property
@@ -102,7 +105,8 @@ def find_runs(parents: Iterable[Path], folders: Iterable[tuple[str, Path]]) -> d
     """The runs of these models, and all runs directly inside these folders, by name."""
     found: dict[str, ServedRun] = {}
     # Symbolic links are not followed, because they can lead anywhere.
-    below = ((path.name, path) for parent in parents for path in sorted(_entries(parent)) if not path.is_symlink())
+    entries = (path for parent in parents for path in sorted(_entries(parent)) if not path.is_symlink())
+    below = ((_plain_name(path), path) for path in entries)
     for name, folder in (*folders, *below):
         if _is_file(folder / METRICS) and _is_file(folder / "recipe.toml"):
             found.setdefault(name, ServedRun(name, folder))
@@ -127,12 +131,35 @@ def _is_file(path: Path) -> bool:
     return path.is_file() and not path.is_symlink()
 
 
-def _plain(value: Any) -> Any:
+def _size(path: Path) -> int:
+    try:
+        return path.lstat().st_size
+    except OSError:
+        return 0
+
+
+def _plain_name(path: Path) -> str:
+    """The name of a file, with a replacement character for each byte that is not UTF-8."""
+    return os.fsencode(path.name).decode("utf-8", "replace")
+
+
+def _plain_line(record: dict[str, Any]) -> dict[str, Any] | None:
+    """A record as JSON can hold it; None if it is nested too deeply."""
+    try:
+        plain: dict[str, Any] = _plain(record)
+    except ValueError:
+        return None
+    return plain
+
+
+def _plain(value: Any, depth: int = DEEPEST) -> Any:
     """Replace NaN and infinity, which a loss may become, by null, because JSON has neither."""
+    if not depth:
+        raise ValueError("nested too deeply")
     if isinstance(value, dict):
-        return {_plain(key): _plain(one) for key, one in value.items()}
+        return {_plain(key): _plain(one, depth - 1) for key, one in value.items()}
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_plain(one, depth - 1) for one in value]
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode("utf-8")  # replaces lone surrogates
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -9,13 +9,13 @@ from typing import cast
 from starlette.requests import HTTPConnection
 
 from saccade.serving.compat.languages import Detector
-from saccade.serving.computation import Pool
 from saccade.serving.http.metrics import Metrics
 from saccade.serving.http.places import Crowd
 from saccade.serving.limits import Limits
 from saccade.serving.looks import Looks
 from saccade.serving.models import Models
 from saccade.serving.processes.neighbours import Neighbours
+from saccade.serving.threads import Pool
 
 __all__ = ["ServerState", "state_of"]
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from saccade.storage.manifest import AS_IT_IS
+
 __all__ = ["lock"]
 
 #: Seconds between two attempts to get a lock.
@@ -29,7 +31,7 @@ def lock(path: Path, *, seconds: float | None = 0.0, shared: bool = False) -> It
             yield is_held
         return
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    descriptor = os.open(path, os.O_RDONLY | AS_IT_IS)
     try:
         if seconds is None:
             fcntl.flock(descriptor, kind)

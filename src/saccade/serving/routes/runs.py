@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
-from starlette.responses import StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
+from saccade.serving.computation import wait_for
 from saccade.serving.http.events import EVENTS, event
 from saccade.serving.http.refusals import Refused
 from saccade.serving.runs import ServedRun, find_runs
@@ -18,28 +20,34 @@ __all__ = ["router"]
 
 router = APIRouter(prefix="/api/runs", tags=["runs"])
 
-#: Seconds between two reads of a log.
-INTERVAL = 0.5
+#: Seconds between two reads of a log, and the most bytes of each.
+INTERVAL, PIECE_BYTES = 0.5, 1 << 20
 
 
-@router.get("")
-def list_runs(request: Request) -> list[dict[str, Any]]:
+@router.get("", response_model=list[dict[str, Any]])
+async def list_runs(request: Request) -> Response:
     """Every run with its progress and scores."""
-    return [run.describe() for run in _runs(state_of(request)).values()]
+    return await _read(request, lambda runs: _json([run.describe() for run in runs.values()]))
 
 
-@router.get("/{name}")
-def one_run(request: Request, name: str) -> dict[str, Any]:
+@router.get("/{name}", response_model=dict[str, Any])
+async def one_run(request: Request, name: str) -> Response:
     """A run's metrics, and the steps that have a probe."""
-    run = _run(state_of(request), name)
-    metrics, place = run.metrics()
-    return run.describe() | {"metrics": metrics, "place": place, "probes": run.probes()}
+
+    def read(runs: dict[str, ServedRun]) -> str:
+        run = _chosen(runs, name)
+        metrics, place = run.metrics()
+        about = _json(run.describe() | {"place": place, "probes": run.probes()})
+        # Line by line, because nothing else runs in this process while a long list is written.
+        return f'{about[:-1]}, "metrics": [{", ".join(map(_json, metrics))}]}}'
+
+    return await _read(request, read)
 
 
-@router.get("/{name}/probes/{step}")
-def one_probe(request: Request, name: str, step: Annotated[int, Path(ge=0, le=10**12)]) -> dict[str, Any]:
+@router.get("/{name}/probes/{step}", response_model=dict[str, Any])
+async def one_probe(request: Request, name: str, step: Annotated[int, Path(ge=0, le=10**12)]) -> Response:
     """The probe at one step: an example with its inputs, outputs, text, and the attention weights between them."""
-    return _run(state_of(request), name).probe(step)
+    return await _read(request, lambda runs: _json(_chosen(runs, name).probe(step)))
 
 
 @router.get("/{name}/events", response_class=StreamingResponse, responses=EVENTS)
@@ -48,15 +56,18 @@ async def run_events(
 ) -> StreamingResponse:
     """New metrics as events, from the position that /api/runs/{name} returns; the last one is {"finished": true}."""
     state = state_of(request)
-    run = _run(state, name)
+    run = await wait_for(request, state.pool.run(lambda _: _chosen(_runs(state), name)))
 
     async def pieces() -> AsyncIterator[bytes]:
         place = after
         while not state.draining:
             finished = run.finished  # before reading, so that the last lines are not missed
-            lines, place = await asyncio.to_thread(run.metrics, place)
+            before = place
+            lines, place = await asyncio.to_thread(run.metrics, place, PIECE_BYTES)
             for line in lines:
                 yield event({"metric": line})
+            if place > before:
+                continue  # there may be more
             if finished:
                 yield event({"finished": True})
                 return
@@ -72,8 +83,18 @@ def _runs(state: ServerState) -> dict[str, ServedRun]:
     return find_runs([] if state.runs is None else [state.runs], folders)
 
 
-def _run(state: ServerState, name: str) -> ServedRun:
-    runs = _runs(state)
+async def _read(request: Request, read: Callable[[dict[str, ServedRun]], str]) -> Response:
+    """JSON about the runs, read and written in a thread, because logs may be long and disks slow."""
+    state = state_of(request)
+    found = await wait_for(request, state.pool.run(lambda _: read(_runs(state)).encode()))
+    return Response(found, media_type="application/json")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, default=str)  # TOML has dates
+
+
+def _chosen(runs: dict[str, ServedRun], name: str) -> ServedRun:
     if name not in runs:
         raise Refused(404, f"There is no run with this name; the runs are: {', '.join(runs) or 'none'}.")
     return runs[name]
