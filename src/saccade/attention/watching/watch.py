@@ -39,6 +39,7 @@ UNREPORTED = (
     "something was computed for each token where torch reports nothing, as in another thread or in a function that is "
     "compiled by TorchScript: attention there is not seen"
 )
+FAILED = "a later forward pass ended with an error, and is not shown"
 SOFTMAX_SEEN = "the model writes out its softmax itself"
 WRITTEN_OUT_NAME = " (written out)"
 BEAM_SEARCH = (
@@ -95,6 +96,9 @@ class Watch(Mapping[str, Trace]):
         _active.set(tuple(watcher for watcher in _active.get() if watcher is not self))
         _everywhere[:] = [watcher for watcher in _everywhere if watcher is not self]
         if self._has_foreign:
+            running = next((run for run in forwards.runs if id(run.module) in self._names), None)
+            if running is not None:  # the block ends in the middle of a forward pass
+                self._steps.end(running.number, forwards.lineage.read, is_finished=False)
             self._steps.take_in(forwards.lineage.read)
             remove_hooks(forwards)
         self._eager.close()
@@ -126,7 +130,7 @@ class Watch(Mapping[str, Trace]):
     def gaps(self) -> Mapping[str, Gap]:
         """The attentions that ran but cannot be shown, including those whose softmax the model writes out itself."""
         self._steps.take_in(forwards.lineage.read)
-        return self._steps.gaps
+        return self._steps.all_gaps
 
     @property
     def coverage(self) -> Coverage:
@@ -138,7 +142,8 @@ class Watch(Mapping[str, Trace]):
             unseen = {name: f"{SOFTMAX_SEEN}; {advice_for(model, name)}" for name in names}
             missed = unseen_modules(self._ran, [*seen, *refused, *unseen])
             unseen |= {name: reason_for(model, name, self._ran[name]) for name in missed}
-        return Coverage(seen, refused, unseen, tuple(note for note, count in self._notes.items() if count))
+        notes = [note for note, count in self._notes.items() if count]
+        return Coverage(seen, refused, unseen, (*notes, *([FAILED] if self._steps.has_failed else [])))
 
     def __contains__(self, name: object) -> bool:
         return name in self._seen
@@ -173,7 +178,7 @@ class Watch(Mapping[str, Trace]):
             return True
         return isinstance(module, nn.TransformerEncoderLayer) and id(module.self_attn) in self._wanted
 
-    def _end(self, run: RunningModule) -> None:
+    def _end(self, run: RunningModule, is_finished: bool) -> None:
         """Note that a module's forward pass has ended, which may be the outermost one of this model."""
         name = self._names.get(id(run.module))
         if name is None:
@@ -182,7 +187,10 @@ class Watch(Mapping[str, Trace]):
         for outer in forwards.runs:
             if id(outer.module) in self._names:
                 return
-        continues = self._steps.end(run.number, forwards.lineage.read)
+        continues = self._steps.end(run.number, forwards.lineage.read, is_finished)
+        if not is_finished and not self._steps.is_broken:  # the last complete forward pass is still shown
+            self._running = {}
+            return
         is_new = run.module is self._model and not continues
         self._ran, self._running = self._running if is_new else self._ran | self._running, {}
         forwards.continues = forwards.continues or continues
@@ -304,9 +312,9 @@ class _Watchers:
         for watcher in _active.get():
             watcher._notes[UNREPORTED] += 1
 
-    def end(self, run: RunningModule) -> None:
+    def end(self, run: RunningModule, is_finished: bool) -> None:
         for watcher in _active.get():
-            watcher._end(run)
+            watcher._end(run, is_finished)
 
 
 #: The modules that are running in this thread while someone watches or edits.

@@ -102,8 +102,22 @@ class Forwards(threading.local):
 
     def begin(self, module: nn.Module, arguments: tuple[Any, ...]) -> None:
         """A forward pre-hook, which torch gives no named arguments: they are in the frame that calls it."""
+        caller = sys._getframe(1)
+        self._drop_interrupted(caller)
         needs_named = not self.runs or isinstance(module, torch_modules.FAST)
-        self._begin(module, arguments, sys._getframe(1).f_locals.get("kwargs") if needs_named else None)
+        run = self._begin(module, arguments, caller.f_locals.get("kwargs") if needs_named else None)
+        if run is not None:
+            run.caller = caller
+
+    def _drop_interrupted(self, caller: FrameType) -> None:
+        """End the runs that are over, but of which torch has not reported the end, as after a KeyboardInterrupt."""
+        while self.runs and self.runs[-1].caller is not None:
+            frame: FrameType | None = caller
+            while frame is not None and frame is not self.runs[-1].caller:
+                frame = frame.f_back
+            if frame is not None:
+                return
+            self._finish(self.runs.pop(), is_finished=False)
 
     def direct(
         self, module: nn.Module, forward: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]
@@ -120,7 +134,7 @@ class Forwards(threading.local):
         self.end(module, arguments, named, output)
         return output
 
-    def _begin(self, module: nn.Module, arguments: tuple[Any, ...], named: object) -> None:
+    def _begin(self, module: nn.Module, arguments: tuple[Any, ...], named: object) -> RunningModule | None:
         is_watched, is_edited = self._audience.wants(module), False
         for edit in active_edits():
             if id(module) in edit.modules:
@@ -129,7 +143,7 @@ class Forwards(threading.local):
             targets_of(module)  # refuses a target, whose calls the mode does not see during backward()
         is_fast = isinstance(module, torch_modules.FAST)
         if not is_fast and not is_watched and not is_edited:
-            return
+            return None
         if is_fast and place_of(self._mode) is not None:
             self._check_direct(sys._getframe(1))
         run, runs = RunningModule(next(_numbers), module, way_of(module) if is_fast else Way.CALLS), self.runs
@@ -146,6 +160,7 @@ class Forwards(threading.local):
             run.given = (*arguments, *(named.values() if isinstance(named, dict) else ()))
             run.rows = self._given_rows(run, inputs[0] if inputs else None)
         runs.append(run)
+        return run
 
     def _check_direct(self, caller: FrameType | None) -> None:
         """Refuse a forward of torch's that was stored before it could be wrapped, if the mode cost it its fast path."""
@@ -182,11 +197,15 @@ class Forwards(threading.local):
         finally:
             while True:  # an interrupted forward pass may have left its run behind
                 run = runs.pop()
-                self._leave(run)
-                with torch._C.DisableTorchFunction():  # the mode need not see what we compute
-                    self._audience.end(run)
+                self._finish(run, is_finished=run.module is module and len(result) == 2)
                 if run.module is module:
                     break
+
+    def _finish(self, run: RunningModule, is_finished: bool) -> None:
+        """Note that a run is over; it is not finished if an error ended it."""
+        self._leave(run)
+        with torch._C.DisableTorchFunction():  # the mode need not see what we compute
+            self._audience.end(run, is_finished)
 
     def _end_own(self, run: RunningModule, arguments: tuple[Any, ...], named: dict[str, Any], output: object) -> None:
         """Show torch's own attention, known only after it has run, and check that an edit changed something."""
@@ -293,7 +312,8 @@ class Forwards(threading.local):
         """Pass on where rows come from; an attention that is written out is recognised by its softmax."""
         found = self.lineage.follow(function, arguments, named, output)
         if self.lineage.is_lost:
-            self._audience.lose()
+            if self.runs:
+                self._audience.lose()
             self.lineage.is_lost = False
         if found is not None and self.runs:
             place = Place("unknown", *found, is_whole=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from types import FrameType
 from typing import Any, NamedTuple, Protocol
 
 from torch import nn
@@ -36,6 +37,7 @@ class RunningModule:
     number: int  # unique
     module: nn.Module
     way: Way
+    caller: FrameType | None = None  # the frame that calls its forward
     mode_place: int | None = None  # where the mode was in the stack before
     is_watched: bool = False  # whether it is part of a watched model, or runs within one
     has_entered: bool = False  # whether modes were added or removed for it
@@ -72,7 +74,7 @@ class Audience(Protocol):
 
     def lose(self) -> None: ...
 
-    def end(self, run: RunningModule) -> None: ...
+    def end(self, run: RunningModule, is_finished: bool) -> None: ...
 
 
 def is_foreign(module: nn.Module) -> bool:

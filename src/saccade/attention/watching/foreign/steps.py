@@ -52,6 +52,10 @@ TAKEN_BACK = (
     "it attended to tokens that the decoder took back later; watch one forward pass over the finished output instead"
 )
 
+#: The name of what an error kept from running.
+REST = "the rest of the forward pass"
+RUNNING = "the forward pass is still running"
+BROKEN_OFF = "the forward pass ended with an error before it was finished"
 NOT_FOLLOWED = Place("unknown", 0, frozenset(), is_whole=False)
 
 
@@ -167,6 +171,8 @@ class Steps:
 
     def __init__(self, traces: dict[str, Trace], is_root: Callable[[nn.Module], bool], keeps_values: bool) -> None:
         self.gaps: dict[str, Gap] = {}  # by label
+        self.is_broken = False  # whether the traces are those of a forward pass that an error ended
+        self.has_failed = False  # whether a later forward pass than that of the traces ended with an error
         self._continues = False  # whether the last forward pass continues the one before it
         self._traces = traces
         self._is_root = is_root
@@ -225,15 +231,19 @@ class Steps:
             is_same = one.fingerprint.is_same(other.fingerprint)  # one of them may have been overwritten since
         return is_same and has_same_weights(one.call, other.call)
 
-    def end(self, number: int, read: set[int]) -> bool:
+    def end(self, number: int, read: set[int], is_finished: bool = True) -> bool:
         """Note the end of an outermost forward pass; return whether it continues the last one.
 
         ``read`` are the earlier forward passes whose results it used.
         """
         if not number or number != self._number:
             return False
-        if not self._wait():
-            self.take_in(read)
+        if not is_finished:
+            self._break_off(read)
+        else:
+            self.has_failed = False
+            if not self._wait():
+                self.take_in(read)
         self._number, self._module, self._is_open = 0, None, False
         return self._continues
 
@@ -248,6 +258,7 @@ class Steps:
             moves = self._moves(self._last, pending)
             self._continues = any(move.step not in (Relation.NEW, Relation.AGAIN) for move in moves.values())
             if not self._continues:
+                self.is_broken = False
                 moves = self._make_room(self._module, read, pending)
             self._uses = {} if self._continues else dict(self._counts)
             self._enrol(self._module)
@@ -256,6 +267,28 @@ class Steps:
         is_reordered = any(move.step is Relation.REORDERED for move in moves.values())
         for shown in pending:
             self._take(shown, moves, back, is_reordered)
+
+    def _break_off(self, read: set[int]) -> None:
+        """Keep the traces of a complete forward pass if there are any; else those of one that an error ended."""
+        self._continues = False
+        if self._traces and not self.is_broken and not self._is_open:
+            self._pending, self.has_failed = [], True
+            return
+        self.take_in(read)
+        if self._forwards:
+            self.is_broken = True
+            self._forwards[-1].labels.add(REST)
+            self.gaps[REST] = self._rest(BROKEN_OFF)
+
+    def _rest(self, reason: str) -> Gap:
+        """Return what a forward pass has not computed yet: it comes after all its attentions."""
+        numbers = frozenset(trace.place.number for trace in self._traces.values() if trace.place is not None)
+        return Gap(REST, reason, Place("unknown", -2, numbers, is_whole=False))
+
+    @property
+    def all_gaps(self) -> dict[str, Gap]:
+        """The gaps, and if a forward pass is running, its rest."""
+        return self.gaps | {REST: self._rest(RUNNING)} if self._is_open else self.gaps
 
     def _wait(self) -> bool:
         """Keep the pending calls for later if all of them are plain steps and one brings a new key."""
