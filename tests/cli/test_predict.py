@@ -215,7 +215,8 @@ def test_a_mistyped_file_is_said_to_be_taken_as_a_text(capsys: Capture, tiny_run
     assert (code, out.count("\n")) == (0, 1)
     assert err.splitlines() == [
         "There is no file inptu.txt; treating it as text.",
-        "Note: the text contains words or characters that the model does not know: 'inptu', 'txt'. Expect mistakes.",
+        "Note: the text contains words or characters that the model does not know: 'inptu', 'txt'. "
+        "The answers may be wrong.",
     ]
 
 
@@ -225,7 +226,7 @@ def test_what_the_model_does_not_know_is_noted(
     give_input(monkeypatch, b"the cat sees the dog.\nphotograph\nthe blorp eats the blip.\n")
     assert run(capsys, "predict", tiny_run, "-")[2].splitlines()[1] == (
         "Note: 2 of 3 texts contain words or characters that the model does not know: 'photograph', 'blorp', 'blip'. "
-        "Expect mistakes."
+        "The answers may be wrong."
     )
     assert run(capsys, "predict", tiny_run, TEXT)[2] == ""
 

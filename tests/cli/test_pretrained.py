@@ -80,7 +80,7 @@ def test_predict_fills_in_what_the_home_library_does(capsys: Capture, bert: Path
 
 
 def test_look_words_and_evaluate_take_it_like_a_model_of_ours(capsys: Capture, bert: Path, tmp_path: Path) -> None:
-    assert "what the masks look at: encoder.1.self" in succeed(capsys, "look", bert, TEXT)
+    assert "what the masks attend to: encoder.1.self" in succeed(capsys, "look", bert, TEXT)
     succeed(capsys, "look", bert, TEXT, "--word", "dog")
     assert "before" in succeed(capsys, "look", bert, TEXT, "--without-head", "encoder.0.self:1")
     assert "sleep" in succeed(capsys, "words", bert, "dog", "--neighbours", "11")

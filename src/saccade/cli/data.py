@@ -16,7 +16,8 @@ __all__ = ["data"]
 
 def data(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME|split", help="A data set; without a name, all are listed.")
+        str | None,
+        typer.Argument(metavar="NAME|split", help="Name of a data set; without a name, all data sets are listed."),
     ] = None,
     run: Annotated[
         Path | None, typer.Argument(metavar="RUN", help="Folder of a run, for saccade data split.", show_default=False)
@@ -26,7 +27,9 @@ def data(
         typer.Option("--from", help="Copy the files from this folder instead of downloading them.", show_default=False),
     ] = None,
     to: Annotated[Path, typer.Option(help="Folder for the data.")] = Path("data"),
-    checksums: Annotated[bool, typer.Option("--checksums", help="List the SHA-256 of every file.")] = False,
+    checksums: Annotated[
+        bool, typer.Option("--checksums", help="Also list the SHA-256 checksum of every file.")
+    ] = False,
 ) -> None:
     """List public data sets, or download and verify one.
 

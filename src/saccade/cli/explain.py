@@ -41,7 +41,9 @@ def explain(
     row: Annotated[int | None, typer.Option(help="Show only this query, counting from 1.")] = None,
     fixed: Annotated[
         bool,
-        typer.Option("--fixed", help="Show a layer's fixed matrix beside the weights of attention, for two inputs."),
+        typer.Option(
+            "--fixed", help="Compare attention weights with the fixed matrix of a feed-forward layer, for two inputs."
+        ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print all steps as JSON.")] = False,
 ) -> None:
@@ -88,7 +90,7 @@ def _print_fixed(document: WalkDocument, row: int | None, as_json: bool) -> None
     from saccade.lens.walk.fixed import fixed_and_dynamic
 
     print_sides(fixed_and_dynamic(document), Console(highlight=False))
-    print("W is the same for both inputs; A was computed from each of them.")
+    print("The fixed matrix W is the same for both inputs; the attention weights A are computed from each input.")
 
 
 def _document(file: Path | None, example: str | None) -> WalkDocument:

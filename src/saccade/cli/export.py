@@ -19,7 +19,8 @@ def export(
     inputs: Annotated[
         Path | None,
         typer.Option(
-            help="File of texts or names of pictures, one per line, to compare answers on; by default built-in inputs."
+            help="File with texts or names of pictures, one per line, for comparing the answers; by default, built-in "
+            "inputs."
         ),
     ] = None,
 ) -> None:

@@ -44,9 +44,9 @@ def answer_file(
     details: dict[str, Any],
     processes: Processes,
 ) -> None:
-    """Answer all inputs that have no answer yet, write all answers to a file, in input order, and say where it is.
+    """Answer all inputs that have no answer yet, write all answers to a file in the order of the inputs, and name it.
 
-    ``details`` are what the answers depend on besides the model, the inputs and the options.
+    ``details`` lists what the answers depend on in addition to the model, the inputs and the options.
     """
     suffix = ".jsonl" if as_json else ".txt"
     groups = -(-len(inputs) // opened.at_once)
@@ -87,7 +87,7 @@ def answer_file(
 def scoring_job(model: str, given: Sequence[Path], details: dict[str, Any], folder: Path, processes: Processes) -> Path:
     """Begin or continue to score these files into a folder, and return the folder for the results of its parts.
 
-    ``details`` are what the results depend on besides the model and the files.
+    ``details`` lists what the results depend on in addition to the model and the files.
     """
     job = {"model": bundle_identity(Path(model)), "inputs": [_checksum(path) for path in given], **details}
     processes.lead(lambda: _claim(folder, job))
@@ -101,7 +101,7 @@ def finish_job(file: Path, content: bytes | Iterable[bytes]) -> None:
 
 
 def _claim(folder: Path, job: dict[str, Any]) -> None:
-    """Write down the job, or verify that the folder has the same one."""
+    """Save the description of the job, or check that the folder contains the same job."""
     file = folder / "job.json"
     if file.exists():
         kept = json.loads(file.read_bytes())

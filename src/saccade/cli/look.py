@@ -44,7 +44,7 @@ Asked = Annotated[
 Book = Annotated[
     Path | None,
     typer.Option(
-        help="Read this file as one text of any length, and show what the model attends to in it.", show_default=False
+        help="Read this file as one text of any length, and show the attention between its tokens.", show_default=False
     ),
 ]
 TargetText = Annotated[
@@ -200,7 +200,7 @@ def show(answer: Answer, files: list[Path], *, dark: bool = False) -> None:
 
 
 def _lead(answer: Answer, dark: bool) -> Lead:
-    """What comes first on a page: the answer, how sure the model is, and what --png shows, if pictures can be drawn."""
+    """The top of the page: the answer, its probability and, if pictures can be drawn, the picture of --png."""
     from saccade.lens.figures.formats import encode
     from saccade.lens.page import Lead
 

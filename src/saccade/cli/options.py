@@ -93,7 +93,7 @@ DEVICES = ("auto", "cpu", "cuda", "mps")
 
 
 class Command(TyperCommand):
-    """A command that says in our own words why a value is invalid; typer would use pydantic's."""
+    """A command that explains in one sentence why a value is invalid, instead of with pydantic's message."""
 
     def make_context(self, *arguments: Any, **named: Any) -> Any:
         try:
@@ -252,7 +252,7 @@ def refuse_unknown(
 
 
 def add_own(options: dict[str, Any], given: Sequence[str], opened: Predictor) -> dict[str, Any]:
-    """Add options such as ``samples=5``, which belong to the model's task; a value that is not TOML is a text."""
+    """Add options of the model's task, such as ``samples=5``. A value that is not valid TOML is taken as text."""
     found = dict(options)
     for text in given:
         name, equals, value = (part.strip() for part in text.partition("="))
@@ -291,7 +291,7 @@ def note_surprises(opened: Predictor, inputs: Sequence[Any], answers: Sequence[A
             if len(inputs) > 1
             else "the text contains"
         )
-        note = f"Note: {many} words or characters that the model does not know: {said}. Expect mistakes."
+        note = f"Note: {many} words or characters that the model does not know: {said}. The answers may be wrong."
         console(stderr=True).print(note, markup=False)
     pairs = enumerate(zip(inputs, answers, strict=False), start=1)
     empty = [str(number) for number, (one, answer) in pairs if not answer.text and isinstance(one, str) and one.strip()]

@@ -83,7 +83,7 @@ InputColumns = Annotated[
     str | None,
     typer.Option(
         "--columns",
-        help="Columns of the file, if they are not those of the training file; - for one that it does not have.",
+        help="Columns of the file, if they differ from the training file; write - for a column that is missing.",
         show_default=False,
     ),
 ]
@@ -153,7 +153,8 @@ def predict(
 
 
 def _with_engine(opened: Predictor, engine: str, inputs: Sequence[Any], options: dict[str, Any]) -> Predictor:
-    """Return the predictor with another engine if that is faster for these inputs and answers alike; say which."""
+    """Return the predictor with another engine if that is faster and gives the same answers; say which engine is
+    used."""
     from saccade.tasks.base.automatic import faster
 
     opened, said = faster(opened, inputs, options) if inputs and engine == "auto" else (opened, None)
@@ -165,7 +166,7 @@ def _with_engine(opened: Predictor, engine: str, inputs: Sequence[Any], options:
 
 
 def _check_output(output: Path | None, *, is_file: bool, is_shared: bool) -> None:
-    """Refuse a folder for answers that would be printed, and answers of several processes without a folder."""
+    """Refuse -o if the input is not a file, and several processes without -o."""
     if output is None and is_shared:
         raise OptionError("Several processes write their answers to a folder; give one with -o.")
     if output is not None and not is_file:
@@ -198,7 +199,7 @@ def _print_answers(
     *,
     shown: bool,
 ) -> Sequence[Answer]:
-    """Answer the inputs, print the answers and return them; ``shown`` if there is a progress bar."""
+    """Answer the inputs, print the answers and return them. ``shown`` says whether to show a progress bar."""
     with opened, progress("predicting", len(inputs), shown=shown) as show:
         answers = opened.predict(inputs, progress=show, **options)
     for answer in answers:

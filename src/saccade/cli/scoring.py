@@ -1,4 +1,4 @@
-"""What ``saccade evaluate``, ``score`` and ``compare`` compute and print; in its own file because it imports torch."""
+"""The work of ``saccade evaluate``, ``score`` and ``compare``, in a separate file because it imports torch."""
 
 from __future__ import annotations
 

@@ -30,10 +30,14 @@ DEMO = Path("runs/demo")
 
 ModelFolders = Annotated[
     list[str] | None,
-    typer.Argument(metavar="MODEL", help="Model or run folders; NAME=FOLDER also names the model."),
+    typer.Argument(
+        metavar="MODEL", help="Model or run folders; NAME=FOLDER gives the model another name than its folder."
+    ),
 ]
-Port = Annotated[int, typer.Option(help="Port to listen on; 0 picks a free one.", min=0, max=65535)]
-Host = Annotated[str, typer.Option(help="Address to listen on; one that others can reach needs an API key.")]
+Port = Annotated[int, typer.Option(help="Port to listen on; 0 picks a free port.", min=0, max=65535)]
+Host = Annotated[
+    str, typer.Option(help="Address to listen on; an address that other machines can reach needs an API key.")
+]
 HostNames = Annotated[
     list[str] | None, typer.Option(help="An additional host name that this server answers to. Repeatable.")
 ]
@@ -56,7 +60,7 @@ Runs = Annotated[Path, typer.Option(help="Folder with the runs to show.")]
 Queue = Annotated[int, typer.Option(help="Number of requests that may wait for a model.", min=1)]
 Seconds = Annotated[float, typer.Option(help="Time limit for a request, in seconds.", min=0.1)]
 Processes = Annotated[
-    int, typer.Option(help="Number of processes that answer, each with its own copy of the models.", min=1)
+    int, typer.Option(help="Number of processes that answer requests; they share the memory of the weights.", min=1)
 ]
 Certificate = Annotated[
     Path | None, typer.Option("--tls-certificate", help="Certificate chain in PEM form, to serve HTTPS.")
@@ -95,8 +99,8 @@ def serve_models(
 ) -> None:
     """Open the studio in a browser, and answer HTTP requests.
 
-    In the studio you can ask a model, see why it answers the way it does, and follow the numbers. Without a
-    model, the one from `saccade demo` is served, and trained first if necessary.
+    In the studio you can ask a model, see what its answer depends on, and follow the computation number by number.
+    Without a model, the one from `saccade demo` is served, and trained first if necessary.
 
     \b
     Examples:

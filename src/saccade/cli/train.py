@@ -36,7 +36,7 @@ Targets = Annotated[
 Minutes = Annotated[
     float | None,
     typer.Option(
-        help="Measure this machine, and choose sizes that give good results within this many minutes.",
+        help="Measure this machine, and choose a network that trains well in this many minutes.",
         min=0.1,
         show_default=False,
     ),
@@ -52,7 +52,7 @@ SizeName = Annotated[
 Set = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", help="Override a setting of the recipe, such as training.lr=3e-4. Repeatable.", show_default=False
+        "--set", help="Change a setting of the recipe, such as training.lr=3e-4. Repeatable.", show_default=False
     ),
 ]
 

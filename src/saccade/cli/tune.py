@@ -16,7 +16,8 @@ __all__ = ["tune"]
 def tune(
     recipe: Annotated[Path, typer.Argument(metavar="RECIPE", help="A recipe (TOML file).")],
     minutes: Annotated[
-        float, typer.Option(help="How long to search in total, including earlier sessions.", min=0.1)
+        float,
+        typer.Option(help="Total time of the search in minutes, including earlier runs of the same command.", min=0.1),
     ] = 60.0,
     output: Annotated[
         Path | None,
@@ -24,7 +25,9 @@ def tune(
     ] = None,
     override: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Override a recipe key, such as training.lr=3e-4. Repeatable.", show_default=False),
+        typer.Option(
+            "--set", help="Change a setting of the recipe, such as training.lr=3e-4. Repeatable.", show_default=False
+        ),
     ] = None,
     device: Device = "auto",
 ) -> None:

@@ -205,7 +205,7 @@ def take(
 
 
 def install(path: Path, file: DataFile, folder: Path) -> Path:
-    """Copy a file into `folder` if its content is right. A file that is already there is kept.
+    """Copy a file into `folder` after checking its size and checksum. A file that is already there is kept.
 
     The copy is written under a temporary name and then renamed, so an incomplete copy never has the final name.
     """
@@ -227,7 +227,7 @@ def make_folder(folder: Path) -> None:
 
 
 def check(path: Path, file: DataFile, label: str) -> None:
-    """Raise an error, which starts with `label`, if the content of a file is not that in the catalogue."""
+    """Raise an error if the content of a file does not match the catalogue. `label` begins the error message."""
     digest, size = hashlib.sha256(), 0
     try:
         for chunk in _content(path, unpack=True):

@@ -92,7 +92,7 @@ class LongText(Document):
         return map(_with_line_feeds, self._decoded())
 
     def _decoded(self) -> Iterator[str]:
-        """Yield the text in blocks as it is in the file; none ends within a line ending."""
+        """Yield the text of the file in blocks, which never end inside a Windows line ending."""
         decoder, kept = codecs.getincrementaldecoder("utf-8")(), ""
         with open_bytes(self.path) as stream:
             stream.seek(self.start)
@@ -122,7 +122,7 @@ class LongText(Document):
         yield rest
 
     def cut(self, ends: Sequence[int]) -> list[LongText]:
-        """Cut the text at these numbers of characters, in increasing order, the last of which is its end."""
+        """Cut the text after these numbers of characters, which are in increasing order; the last is its length."""
         places: list[tuple[int, int]] = []  # the byte and the line of each end
         byte, line, characters = self.start, self.line, 0
         for block in self._decoded():
@@ -158,9 +158,8 @@ def read_documents(
 ) -> list[Document]:
     """Read the documents in a text file in order, without its byte order mark.
 
-    A file that is one document keeps every character, but a line ends with a line feed alone, as in files that were not
-    written on Windows. A long one in UTF-8 stays in its file.
-    With ``labelled``, the first word of each line is a label, and is dropped.
+    A file that is one document keeps every character, but Windows line endings become line feeds. A long UTF-8
+    document is not loaded into memory. With ``labelled``, the first word of each line is a label, and is dropped.
     """
     if labelled and unit != "line":
         raise OptionError(f"Labelled documents must be lines, not {unit!r}: the label is the first word of a line.")
@@ -191,7 +190,7 @@ def read_documents(
 
 
 def is_long(path: str | Path, encoding: str) -> bool:
-    """Return whether a file is so large that its text stays in it, and is in a form that allows this."""
+    """Return whether a file is too large to load into memory, and can be read piece by piece: UTF-8, uncompressed."""
     if Path(path).stat().st_size < LONG or codecs.lookup(encoding).name != "utf-8":
         return False
     with open_bytes(path) as stream, Path(path).open("rb") as raw:

@@ -31,7 +31,8 @@ def fetch(
 ) -> Path:
     """Download the files of a data set into `to_folder`/`name`, except those that are already there.
 
-    `mirror` is another http or https address with the same file names. The checksums make it as safe as the original.
+    `mirror` is another http or https address with the same file names. The checksums make a mirror as safe as the
+    original.
     """
     entry = entry_of(name, catalogue)
     urls = [_url(entry, file, mirror) for file in entry.files]
@@ -53,7 +54,7 @@ def fetch(
 def _url(entry: DataSet, file: DataFile, mirror: str | None) -> str:
     if mirror is not None:
         if not mirror.startswith(("http://", "https://")):
-            raise OptionError(f"The address of a mirror must start with http:// or https://, unlike {mirror!r}.")
+            raise OptionError(f"The address of a mirror must start with http:// or https://, not {mirror!r}.")
         name = file.name if file.url is None else file.url.rsplit("/", 1)[-1]
         return f"{mirror.rstrip('/')}/{name}"
     if file.url is None:

@@ -1,8 +1,8 @@
 """Read labelled images: idx files (as for MNIST), ``.npz`` files, or one folder of pictures per class.
 
-All images in a set have the same size and number of channels: pictures are resized, and for others an error names the
-file and number of one that differs. Sizes are checked before anything is decompressed, so that a small file cannot
-exhaust memory.
+All images in a set have the same size and number of channels: picture files are resized; in other files, a different
+size is an error that names the file and number of one that differs. Sizes are checked before anything is decompressed,
+so that a small file cannot exhaust memory.
 """
 
 from __future__ import annotations
@@ -254,10 +254,10 @@ def read_pictures(
     say: Callable[[str], None],
     fitting: Fitting = RESIZED,
 ) -> list[Pixels]:
-    """Read pictures of the file or folder ``where``, so that all have the same shape.
+    """Read the picture files in ``files``, and resize them if they do not have the same shape.
 
-    Pictures of another shape are resized to ``shape`` or, if none is given and they differ, to their median size; they
-    are in colour if one of them is. ``say`` is told so.
+    They are resized to ``shape`` or, if it is None and they differ, to their median size; all become colour pictures
+    if one of them is in colour. ``say`` gets a sentence about this. ``where`` names the pictures in messages.
     """
     shapes = [picture_shape(file) for file in files]
     shape = shape or _common_shape(shapes)

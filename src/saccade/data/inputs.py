@@ -176,7 +176,7 @@ def _filled(
     labelled: LabelledFormat,
     bad: list[str] | None,
 ) -> list[tuple[int, list[str]]]:
-    """Return the rows without the blank ones, which training and scoring skip too. If bad rows are skipped, also leave
+    """Return the rows without blank rows, which training and scoring skip too. If bad rows are skipped, also leave
     out those that lack a text, or a label although others have one, unless a text may have no labels."""
     rows = [(line, [" ".join(cell.split()) for cell in cells]) for line, cells in found]
     rows = [row for row in rows if any(row[1])]
@@ -194,7 +194,7 @@ def _filled(
 
 
 def _check_labels(path: Path, found: Sequence[str], labelled: LabelledFormat) -> None:
-    """Refuse a table without a header whose first column is not that of the labels."""
+    """Refuse a table without a header if its first column does not contain the model's labels."""
     if found and 2 * sum(map(labelled.knows, found)) <= len(found):
         raise FileError(
             f"{path}, line 1: no column is named, and most of the first column, such as {found[0][:40]!r}, is not a "

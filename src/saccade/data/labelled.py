@@ -110,7 +110,7 @@ def read_labelled(
 
 
 def _refuse_header(path: str | Path, texts: Sequence[LabelledText]) -> None:
-    """Refuse a file whose first line seems to name columns, but not those that were asked for."""
+    """Refuse a file whose first line looks like a header that lacks the requested columns."""
     first, *others = texts
     counts = Counter(one.label for one in others)
     if first.line == 1 and len(others) >= 10 and first.label not in counts and min(counts.values()) > 1:

@@ -82,8 +82,10 @@ class LabelReport:
 def collect(
     file: str, examples: Iterable[Item], *, unit: str, max_length: int | None = None, notes: Sequence[str] = ()
 ) -> tuple[list[Item], LabelReport]:
-    """Return the examples that are not too long, and a report on all of them. Duplicates are reported but kept, because
-    they may show how often something is said."""
+    """Return the examples that are not too long, and a report on all of them.
+
+    Duplicates are reported but kept, because they may show how frequent a text is.
+    """
     found: dict[str, list[int]] = defaultdict(list)
     seen: dict[str, tuple[str, ...]] = {}
     kept: list[Item] = []
@@ -139,7 +141,7 @@ def _labels(example: Labelled | LabelledImage) -> Sequence[str]:
 
 
 def _where(example: Labelled | LabelledImage, place: int) -> str:
-    """Return the place of a label in words."""
+    """Return the file and line of a label, for a message."""
     if isinstance(example, LabelledImage):
         return example.where
     return f"{example.file}, line {example.label_lines[place]}"

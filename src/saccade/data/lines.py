@@ -65,7 +65,7 @@ def suffix(path: str | Path) -> str:
 
 @contextmanager
 def open_bytes(path: str | Path) -> Iterator[IO[bytes]]:
-    """Open a file to read its bytes, decompressed if gzip compressed it; whatever goes wrong is a ``FileError``."""
+    """Open a file to read its bytes, decompressed if it is gzip; all errors become a ``FileError``."""
     try:
         with Path(path).open("rb") as raw:
             packed = raw.read(len(_GZIP)) == _GZIP
@@ -179,8 +179,11 @@ def _given_encoding(path: str | Path, given: str) -> tuple[str, tuple[str, ...]]
 
 
 def _utf8_letters(path: str | Path, given: str) -> str:
-    """Return "ascii" or "other" for the letters of a file that is UTF-8, and nothing if it is not, or if it may well be
-    in the given encoding, which writes zero bytes, or letters as ASCII, as UTF-7 does."""
+    """Return "ascii" or "other" for the letters of a UTF-8 file, and an empty text for other files.
+
+    The text is also empty if the file may be in the given encoding although it is valid UTF-8: the encoding writes zero
+    bytes, or writes other letters as ASCII, as UTF-7 does.
+    """
     is_plain, decoder = True, codecs.getincrementaldecoder("utf-8")()
     with open_bytes(path) as stream:
         for block in chain(iter(lambda: stream.read(_BLOCK), b""), [b""]):
@@ -227,7 +230,7 @@ def _of_dos(encoding: str) -> bool:
 
 
 def _not_utf8(blocks: Iterator[bytes]) -> bytes | None:
-    """Return a part of the file around the first bytes that are not UTF-8; None if the whole file is UTF-8."""
+    """Return the part of the file around the first invalid UTF-8 bytes, or None if the whole file is UTF-8."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     before = b""
     for block in blocks:

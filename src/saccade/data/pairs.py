@@ -158,7 +158,7 @@ def read_parallel(
 
 
 def _encodings(paths: Sequence[str | Path], given: str | None) -> list[tuple[str, tuple[str, ...]]]:
-    """Choose the encodings of files that share a setting. If only some are UTF-8, it was given for the others."""
+    """Choose the encoding of each file. If only some files are UTF-8, the given encoding is meant for the others."""
     found = [choose_encoding(path, None if given is None else InheritedEncoding(given)) for path in paths]
     if all(name == "utf-8" for name, _ in found):
         return [choose_encoding(path, given) for path in paths]

@@ -1,4 +1,4 @@
-"""Letters to be written backwards: every step needs one letter, and it is known where that letter is."""
+"""Texts of random letters and their reverses. For every step, it is known which letter the model needs."""
 
 from __future__ import annotations
 

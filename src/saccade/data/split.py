@@ -63,10 +63,10 @@ def split(
 ) -> Parts[Item]:
     """Split a corpus. The size of a part is a fraction of the sources (a float below 1) or a number of pairs (an int).
 
-    A hash of the source and the seed gives each source a place between 0 and 1. The lowest places are for test and the
-    highest for validation, with at least one source each. If the size is a number of pairs, sources are added until it
-    is reached. With ``labels``, a source stays in training if one of its labels would otherwise be missing there,
-    because a label that is not in training cannot be learned.
+    A hash of the source and the seed gives each source a number between 0 and 1. The sources with the lowest numbers
+    are for test and those with the highest for validation, with at least one source each. If the size is a number of
+    pairs, sources are added until it is reached. With ``labels``, a source stays in training if one of its labels would
+    otherwise be missing there, because a label that is not in training cannot be learned.
     """
     places = {source: _place(source, seed) for source in {pair.source for pair in pairs}}
     ordered = sorted(places, key=lambda source: (places[source], source))
@@ -94,7 +94,7 @@ def split(
 
 
 def _only_ones(pairs: Sequence[Item], held_out: set[str], labels: Callable[[Item], Iterable[str]]) -> set[str]:
-    """Return the held-out sources that training needs to cover all labels: the first one for each missing label."""
+    """Return the held-out sources that must stay in training so that it has all labels: one for each missing label."""
     trained = {label for pair in pairs if pair.source not in held_out for label in labels(pair)}
     needed = set()
     for pair in pairs:
@@ -144,7 +144,7 @@ def split_by_line(
             f"{validation_remainder}."
         )
     if test_remainder == validation_remainder:
-        raise OptionError(f"Test and validation both have remainder {test_remainder}; they must differ.")
+        raise OptionError(f"Test and validation both have the remainder {test_remainder}; they must be different.")
     parts: dict[int, list[Pair]] = {remainder: [] for remainder in range(every)}
     everything = list(pairs)
     for pair in everything:

@@ -58,8 +58,9 @@ def read_columns(
     be read are an error; if `bad` is given, they are skipped instead and the error messages are added to it.
 
     If `header` is None, the first line of a TSV or CSV file is a header if it contains all the requested names, in
-    upper or lower case. A file that does not name them is refused, unless the names are those of `in_order`, which
-    nobody chose: they then stand for the columns in order, and the file must not have other columns.
+    upper or lower case. A file without these names is refused, unless the names are those of `in_order`, which are
+    defaults and not chosen by the user: they then stand for the columns in order, and the file must not have other
+    columns.
     """
     kind = table_format(path)
     name, notes = choose_encoding(path, encoding)
@@ -118,7 +119,7 @@ def note_skipped(bad: list[str] | None) -> tuple[str, ...]:
 
 
 def split_line(line: str, delimiter: str) -> list[str]:
-    """Split a single line into cells, which may have quotes unless tabs separate them."""
+    """Split a single line into cells. Cells may have quotes, except in a line with tabs."""
     if delimiter == "\t":
         return line.split("\t")
     try:
@@ -196,7 +197,7 @@ def _locate(
 
 
 def _places(name: str, names: list[str]) -> list[int]:
-    """Return the columns with a name: as it is written, or if there is none, in upper or lower case."""
+    """Return the columns with this name, spelled exactly or, if there are none, ignoring upper and lower case."""
     same = [place for place, one in enumerate(names) if one == name]
     return same or [place for place, one in enumerate(names) if one.casefold() == name.casefold()]
 

@@ -186,8 +186,10 @@ def _column_words(
 
 
 def without_labels(word: str | None, label: str | None, features: Sequence[str]) -> tuple[str | None, list[str]]:
-    """Return the columns of words and features in a file that lacks the labels of the training files. By number, they
-    are in the same order as there."""
+    """Return the columns of words and features in a file that lacks the labels of the training files.
+
+    If columns are given by number, they are in the same order as in the training files.
+    """
     columns = [word or "0", *features, label or "-1"]
     if not all(map(_is_number, columns)):
         return word, list(features)

@@ -38,7 +38,7 @@ class Tracks:
 
 @dataclass(frozen=True)
 class Scene:
-    """Some successive moments, and the positions of the agents that are present at all of them."""
+    """Successive time steps, with the positions of the agents that are present at all of them."""
 
     positions: Float[np.ndarray, "T N 2"]
     past: int  # the number of observed moments; the others are to be predicted
@@ -54,8 +54,7 @@ class Scene:
 
 
 def read_tracks(path: Path, step: int | None = None) -> Tracks:
-    """Read the tracks in a file. ``step`` is the number of frames between two moments; by default, the most
-    frequent."""
+    """Read the tracks in a file. ``step`` is the number of frames per time step; by default, the most frequent one."""
     rows: list[tuple[int, float, float, float, float]] = []
     for line, text in read_lines(path):
         cells = [cell for cell in _SEPARATOR.split(text.strip()) if cell]
@@ -104,8 +103,10 @@ def tracks_of(rows: Iterable[tuple[int, float, float, float, float]], file: str,
 
 
 def windows(tracks: Tracks, past: int, future: int, *, stride: int = 1, least_agents: int = 1) -> list[Scene]:
-    """Cut tracks into windows of ``past`` observed and ``future`` further moments. A window has the agents that are
-    present at all of its moments."""
+    """Cut tracks into windows of ``past`` observed and ``future`` further time steps.
+
+    A window has the agents that are present at all of its time steps.
+    """
     found = []
     for place, frame in enumerate(tracks.frames):
         if place % stride == 0:
@@ -116,7 +117,7 @@ def windows(tracks: Tracks, past: int, future: int, *, stride: int = 1, least_ag
 
 
 def last_window(tracks: Tracks, past: int) -> Scene:
-    """Return the last ``past`` moments, with the agents that are present at all of them."""
+    """Return the last ``past`` time steps, with the agents that are present at all of them."""
     last = next(reversed(tracks.frames))
     window = _window(tracks, last - (past - 1) * tracks.step, past, past)
     if window is None:

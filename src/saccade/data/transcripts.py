@@ -56,7 +56,7 @@ def _counting(draw: random.Random, length: int) -> tuple[str, str, str]:
 def _drawn(
     build: Callable[[random.Random, int], tuple[str, str, str]], count: int, seed: int, split: str
 ) -> list[LabelledText]:
-    """Draw different texts of one split, with all distances in turn."""
+    """Draw different texts of one split; all distances occur about equally often."""
     if count < 0:
         raise OptionError(f"The number of texts must be 0 or more, not {count}.")
     draw = random.Random(seed)

@@ -2,8 +2,8 @@
 
 Each scene has some of these groups, and strangers who walk straight ahead:
 
-- A follower walks where its leader walked some moments before. The leader turns before the present and the follower
-  after it, so only the leader's past tells the follower's future.
+- A follower walks where its leader walked some moments before. The leader turns in the observed past and
+the follower in the future, so only the leader's past shows the follower's future.
 - When the paths of two agents cross, the one that would arrive later slows down for the other.
 - Two friends walk side by side and turn together.
 """
@@ -86,7 +86,7 @@ def _turning(draw: np.random.Generator, moment: int) -> Float[np.ndarray, "T 2"]
 
 
 def _leader_and_follower(draw: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return the same path twice, once some moments ahead: the turn is in the leader's past and the follower's
+    """Return one path for both; the leader is some time steps ahead, so it turns in the past, the follower in the
     future."""
     delay = int(draw.integers(5, 8))
     walk = _turning(draw, PAST - 2 + delay)

@@ -43,7 +43,9 @@ def write_folder(target: Path | str, files: Mapping[str, Content]) -> None:
             entries = {name: _write_content(new / name, content) for name, content in files.items()}
             extra = set(os.listdir(new)).difference(files)
             if extra:
-                raise OptionError(f"A writer left {min(extra)!r} in {new}, besides the file that it should write.")
+                raise OptionError(
+                    f"A writer left {min(extra)!r} in {new}, in addition to the file that it should write."
+                )
             _write_bytes(new / MANIFEST, manifest_bytes(entries))
             sync_folder(new)
             put_in_place(new, target)

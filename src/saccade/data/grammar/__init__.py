@@ -6,7 +6,7 @@ alignment, the parts of speech, the sentiment of a review, the noun that a prono
 what "bank" means.
 
 Whole combinations are held out: an adjective with a noun, or a verb with an object. They never occur in training,
-although each of the two words is frequent there. Every validation and test sentence has at least one of them.
+although each of the two words is frequent in training. Every validation and test sentence has at least one of them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Example:
-    """One sentence in two languages, and what is known about it. No word is capitalised because it is the first."""
+    """One sentence in two languages, and what is known about it. The first word is not capitalised."""
 
     source: tuple[str, ...]
     target: tuple[str, ...]

@@ -48,12 +48,12 @@ class Answer(ABC):
         """Return the answer as a dictionary that can be written as JSON."""
 
     def extras(self) -> dict[str, Any]:
-        """Return whatever else the web page shows, besides the text and the attention, as JSON values."""
+        """Return what the web page shows in addition to the text and the attention, as JSON values."""
         return {}
 
     @property
     def certainty(self) -> str:
-        """How sure the model is of this answer, for people; empty if it does not say."""
+        """A sentence that says how sure the model is of this answer; empty if the model gives no probability."""
         return ""
 
     @cached_property

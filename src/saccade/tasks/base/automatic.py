@@ -16,10 +16,10 @@ CHECKED, FEWEST = 20, 200
 
 
 def faster(opened: Predictor, inputs: Sequence[Any], options: dict[str, Any]) -> tuple[Predictor, str]:
-    """Return the model, opened with CTranslate2 if that is sure to write the same answers, and a sentence about it.
+    """Return the model, opened with CTranslate2 if that gives the same answers, and a sentence that says so.
 
-    The sentence is empty if there was nothing to choose. Both engines answer the first inputs with the same options; if
-    any text or its alternatives differ, torch answers everything.
+    The sentence is empty if there is no choice, for example because CTranslate2 is not installed. Both engines answer
+    the first inputs with the same options; if any text or its alternatives differ, torch answers everything.
     """
     if (
         len(inputs) < FEWEST

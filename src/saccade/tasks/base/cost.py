@@ -1,4 +1,4 @@
-"""An upper bound on what an answer costs, which a server needs before it computes the answer."""
+"""An upper bound on how much an answer costs to compute, which a server needs to know in advance."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Splits(Generic[Raw]):
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> Path:
-    """Write a text file, each line with its line feed."""
+    """Write lines to a text file, each followed by a line feed."""
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
     return path
 
@@ -170,8 +170,8 @@ class DataReader(ABC, Generic[Raw]):
         if len(given) > len(cls.column_fields) or not all(given) or given[0] == "-":
             names = ",".join(field.removesuffix("_column") for field in cls.column_fields)
             raise OptionError(
-                f"--columns takes names or numbers of the columns {names}, with - for one that the file does not have, "
-                f"not {columns!r}."
+                f"--columns takes the names or numbers of the columns {names}, with - for a column that the file does "
+                f"not have, not {columns!r}."
             )
         known = [None if column == "-" else column for column in given]
         return dict(zip(cls.column_fields, [*known, *[None] * len(cls.column_fields)], strict=False))
@@ -204,7 +204,10 @@ class DataReader(ABC, Generic[Raw]):
     @classmethod
     @abstractmethod
     def identity(cls, example: Raw) -> bytes:
-        """Return everything that training uses of an example, as bytes: a run can only be resumed on identical ones."""
+        """Return everything that training uses of an example, as bytes.
+
+        A run can only be resumed with identical examples.
+        """
 
 
 class PictureReader(DataReader[Raw]):

@@ -1,6 +1,6 @@
 """Decode with CTranslate2 instead of torch: the same weights and the same answers, but faster.
 
-What a model looks at is computed by our own network all the same, from one pass over the source and the answer.
+Attention is still computed by Saccade's own network, in one pass over the source and the answer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BATCH_TOKENS = 4096
 
 
 def chosen_engine(engine: str, precision: str) -> Engine | None:
-    """The engine that a user chose; None if the model decides. Only CTranslate2 computes in int8."""
+    """Return the engine that the user chose, or None if the model decides. Only CTranslate2 computes in int8."""
     if engine == "auto":
         return "ctranslate2" if precision == "int8" else None
     for one in get_args(Engine):
@@ -90,7 +90,8 @@ class TranslationEngine:
             )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle how the engine is opened: what it has in memory cannot be sent to another process."""
+        """Pickle the arguments with which the engine was opened, because its memory cannot be sent to another
+        process."""
         return TranslationEngine, self._arguments
 
     def search(self, sources: Sequence[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:

@@ -57,7 +57,7 @@ class LabelPredictions:
         return 100 * macro_f1(self.each)
 
     def mistakes(self) -> list[str]:
-        """Return lines that say which labels were taken for which."""
+        """Return lines that say which labels were confused with which."""
         return confusion_lines(self.table, self.names)
 
     def figures(self) -> dict[str, Callable[[bool], Figure]]:

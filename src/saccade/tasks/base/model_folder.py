@@ -62,7 +62,7 @@ KEYS = {"task": str, "metric": str, "model": dict, "decoding": dict}
 def write_bundle(folder: Path, bundle: Bundle, *, recipe: str, readme: str, apart: bool = False) -> None:
     """Write a model folder. It is written completely or not at all.
 
-    What LoRA added to the weights is added to the saved weights too or, with ``apart``, is in a file of its own.
+    The matrices of LoRA are added to the saved weights or, with ``apart``, saved in a separate file.
     """
     weights, factors = low_rank.apart(bundle.model)
     tensors = {"model.safetensors": weights, ADAPTER: factors} if apart and factors else {}
@@ -186,7 +186,10 @@ def open_model(
 
 
 def _read_for(path: Path, engine: str | None) -> Bundle:
-    """Read a model for an engine. If nobody chose one, transformers runs what Saccade's networks cannot express."""
+    """Read a model for an engine.
+
+    If none is chosen, transformers runs models that Saccade's networks cannot express.
+    """
     if engine == "transformers":
         if not _is_foreign(path):
             raise OptionError(f"--engine transformers runs folders of other libraries; {path} is a model of Saccade.")
@@ -238,7 +241,7 @@ def bundle_identity(path: Path) -> str:
 
 
 def _older_positions(model: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Open linear positions of earlier versions, which had no direction: their number was added to every dimension."""
+    """Convert linear positions of earlier versions, which had no direction: one number was added to every dimension."""
     names = (f"{name}.direction" for name, part in model.named_modules() if isinstance(part, LinearPositions))
     needed = unshared(model)
     return {

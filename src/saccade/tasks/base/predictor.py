@@ -86,7 +86,7 @@ class Predictor(ABC):
 
     @property
     def plural(self) -> str:
-        """What models of this kind are called in a sentence, such as "image classifiers"."""
+        """The name of this kind of model in the plural, for messages, such as "image classifiers"."""
         return f"{self.task.name} models"
 
     def __enter__(self) -> Self:
@@ -149,7 +149,7 @@ class Predictor(ABC):
         return []
 
     def check_request(self, values: Sequence[Any]) -> None:  # noqa: B027
-        """Refuse values that would be too costly to decode together. This is called before ``from_json``."""
+        """Refuse inputs that would be too expensive to decode in one request. This is called before ``from_json``."""
 
     def from_sentences(self, sentences: Sequence[str]) -> list[str]:
         """Return inputs made of these sentences, on which an exported model is compared with this one."""
@@ -222,7 +222,7 @@ class Predictor(ABC):
         return any(key in self._read_otherwise for key in task_of_model(self.task.name).data.column_fields)
 
     def read_otherwise(self, columns: str | None = None, encoding: str | None = None, lines: bool = False) -> None:
-        """Read files otherwise than the training files: other columns (as in ``DataReader.inputs_from``), another
+        """Read files differently from the training files: other columns (as in ``DataReader.inputs_from``), another
         encoding, or, with ``lines``, each line as one input, whatever it looks like."""
         reader = task_of_model(self.task.name).data
         if encoding is not None and "encoding" not in reader.read_as:
@@ -251,7 +251,7 @@ class Predictor(ABC):
         return self.options.read(self.bundle.decoding.model_dump() | options, "")
 
     def is_drawn(self, options: dict[str, Any]) -> bool:
-        """Return whether answers depend on which inputs are answered together, because they share random numbers."""
+        """Return whether answers are sampled; they then depend on which inputs are answered together."""
         return False
 
     def predict(
@@ -289,7 +289,7 @@ class Predictor(ABC):
     def prepare(self, given: Any, number: int = 1) -> Any:
         """Convert an input to the form that ``answer`` takes. Raises an error if the input is invalid.
 
-        This is done for all inputs before the first is answered; ``number`` counts them from 1.
+        All inputs are converted before the first is answered; ``number`` is the number of the input, from 1.
         """
         return given
 
@@ -328,7 +328,7 @@ class Predictor(ABC):
         return []
 
     def likeliest(self, given: Any, answer: Answer, number: int) -> list[list[tuple[str, float]]]:
-        """Return the likeliest tokens at each of ``answer.scored_tokens``, with their log-probabilities.
+        """Return the most probable tokens at each of ``answer.scored_tokens``, with their log-probabilities.
 
         The list is empty if the model does not write its answer token by token.
         """

@@ -151,7 +151,7 @@ def _start(model: nn.Module, sources: list[list[int]], max_length: int) -> Any:
 
 
 def likeliest_tokens(logits: Float[Tensor, "T V"], number: int, tokenizer: Tokenizer) -> list[list[tuple[str, float]]]:
-    """Return the ``number`` likeliest tokens at each step, with their log-probabilities, likeliest first."""
+    """Return the ``number`` most probable tokens at each step, with their log-probabilities, best first."""
     best = logits.float().log_softmax(dim=-1).topk(min(number, logits.shape[-1]))
     steps = zip(best.indices.tolist(), best.values.tolist(), strict=True)
     return [[(tokenizer.token(id), value) for id, value in zip(*step, strict=True)] for step in steps]

@@ -1,7 +1,7 @@
 """The settings that the ``[training]`` tables of all tasks share.
 
 Each task has its own table, a subclass of ``TrainingSettings``, which adds the settings of its loss, the unit in which
-its batches are measured, and the number of examples that a validation decodes, if it decodes any.
+its batches are measured, and for tasks that generate text in validation, the number of examples to generate.
 """
 
 from __future__ import annotations
@@ -75,13 +75,13 @@ class TrainingSettings(Config):
         0, ge=0, description="Stop after this many validations without a better score; 0 never stops early"
     )
     final: Literal["last", "best", "average", "ema"] = Field(
-        "best", description="Which weights become the model: last, best, average or ema (moving average)"
+        "best", description="Which weights are saved as the model: last, best, average or ema (moving average)"
     )
     average: int = Field(
         5, ge=1, description='With final = "average": number of the latest validations whose weights are averaged'
     )
     ema: float = Field(
-        0.999, gt=0, lt=1, description='With final = "ema": the fraction of the old weights in the moving average'
+        0.999, gt=0, lt=1, description='With final = "ema": how much of the old average each update keeps'
     )
     keep: int = Field(3, ge=1, description="Number of checkpoints to keep")
     log_every: int = Field(50, ge=1, description="Updates between lines in metrics.jsonl")

@@ -1,7 +1,8 @@
 """Share the batches of an evaluation among several processes, and keep their results in a folder.
 
-Each process computes some of the batches and receives the results of all. The batches are those of one process alone,
-so the results are the same bits. With a folder, an evaluation that was stopped computes only what is missing there.
+Each process computes some of the batches and receives the results of all. The batches are the same as with one process,
+so the results are the same bit for bit. With a folder, an evaluation that was stopped computes only the results that
+the folder lacks.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ class _Sharing:
             yield from every[number % count][number // count]
 
     def _chunk(self, number: int, chunk: Sequence[Part], compute: Callable[[Part], Result]) -> list[Result]:
-        """The results of some parts: read if they are there and undamaged, otherwise computed and written."""
+        """Return the results of some parts: read them if they are saved and undamaged, otherwise compute and save
+        them."""
         file = None if self.folder is None else self.folder / f"{self._calls:03d}-{number:06d}.json"
         if file is not None and file.exists():
             record = unseal(file.read_text(encoding="utf-8", errors="replace"), ())
@@ -81,7 +83,7 @@ _sharing: ContextVar[_Sharing | None] = ContextVar("sharing", default=None)
 
 @contextmanager
 def sharing(sharer: Sharer, folder: Path | None = None) -> Iterator[None]:
-    """While this is active, ``for_each`` shares its work, and keeps its results in a folder if one is given.
+    """Make ``for_each`` share its work within this context, and keep its results in a folder if one is given.
 
     All processes must then evaluate the same examples.
     """
@@ -99,7 +101,7 @@ def for_each(parts: Sequence[Part], compute: Callable[[Part], Result]) -> Iterat
 
 
 def _to_json(value: Any) -> Any:
-    """A result as JSON, which keeps every bit of it."""
+    """Return a result as JSON without losing precision."""
     if isinstance(value, Tensor):
         array = value.numpy()
         data = base64.b64encode(array.tobytes()).decode()

@@ -1,4 +1,4 @@
-"""Compute attention later exactly as it was when the model answered: with the same edits and weights, or not at all."""
+"""Compute the attention of an answer later, with the edits and weights that the model had when it answered."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Later(Generic[Result]):
 
 
 class LeftBehind:
-    """Takes the place of ``Later`` in an answer that was pickled."""
+    """Replaces ``Later`` in an answer that was pickled."""
 
     def __call__(self) -> NoReturn:
         raise StaleTraceError(
@@ -75,8 +75,8 @@ def _fingerprint(model: nn.Module, is_exclusive: bool) -> list[Any]:
     """Return a value that changes whenever a weight is changed, replaced or moved.
 
     A tensor's version counts in-place changes. It does not count changes through ``.data``, but they change the sum.
-    The sum reads every weight, which takes as long as a third of a pass through the network, so it is left out where
-    no other code has the model.
+    The sum reads every weight, which takes as long as a third of a pass through the network, so it is left out where no
+    other code can change the model.
     """
     found: list[Any] = [model.training]
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):

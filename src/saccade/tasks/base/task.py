@@ -234,8 +234,8 @@ class Task(ABC):
         """Return a network of this kind with fresh weights."""
         if getattr(config, "weights", None) == "lookup":
             raise OptionError(
-                'model.weights = "lookup" passes no gradient to queries and keys, and learned ones are never equal; '
-                "use another value (saccade explain shows how lookup works)."
+                'model.weights = "lookup" passes no gradient to queries and keys, and a learned query never equals '
+                "a key; use another value (saccade explain shows how lookup works)."
             )
         if isinstance(config, TransformerConfig) and config.weights == "hard":
             raise OptionError(
@@ -293,7 +293,8 @@ class Task(ABC):
         return False
 
     def carried(self) -> dict[str, Tensor]:
-        """Return what training carries from batch to batch besides the weights; checkpoints save it too."""
+        """Return the state that training carries from batch to batch, such as hidden states; checkpoints save it
+        too."""
         return {}
 
     def carry_on(self, tensors: Mapping[str, Tensor]) -> None:
@@ -330,7 +331,7 @@ class Task(ABC):
         return "", ""
 
     def finish(self, model: nn.Module, examples: Sequence[Any]) -> TaskState:
-        """Return the state to save with a trained model, including what only a trained model can add to it."""
+        """Return the state to save with a trained model; it may include results that need a trained model."""
         return cast(TaskState, self.state)
 
     def facts(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Search in several processes at once, each with its share of the texts: small matrix products leave cores idle.
+"""Search in several processes at once, each with its share of the texts, because one process would leave cores idle.
 
 Each worker opens the model folder itself and uses its share of the threads. Workers are spawned, so Python requires
 that a script starts them under ``if __name__ == "__main__":``.
@@ -57,7 +57,7 @@ class Workers:
             ) from None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle how the workers are started: processes cannot be sent, but a copy can start its own."""
+        """Pickle the arguments of the workers. Processes cannot be pickled, but a copy can start its own."""
         return Workers, self._arguments
 
     def close(self) -> None:

@@ -48,7 +48,9 @@ class BasePairsData(Config):
     id_column: str | None = Field(None, description="Column of a table with the name of the molecule")
     part_column: str | None = Field(None, description="Column of a table that says train, valid or test")
     folds: str | None = Field(
-        None, description="A table with the columns id and partition, and a column with the number or name of a fold"
+        None,
+        description="A table that assigns molecules to parts, with the columns id, partition and the number or "
+        "name of a fold",
     )
     fold_column: str = Field("fold_number", description="Column of the folds table with the number or name of a fold")
     fold: str = Field("0", description="Number or name of the fold to use")
@@ -127,7 +129,7 @@ class BasePairsFiles(DataReader[Molecule]):
 
     @classmethod
     def write(cls, settings: BasePairsData, examples: Sequence[Molecule], path: Path) -> list[str]:
-        """Write a CT file, which has room for every structure."""
+        """Write a CT file, a format that can represent every structure."""
         tables = [table for one in examples for table in to_connectivity_table(one).splitlines()]
         return ["--data", str(write_lines(path.with_suffix(".ct"), tables))]
 

@@ -1,4 +1,4 @@
-"""Find the structure, in which each base has at most one partner, that best fits the probabilities of pairs."""
+"""Find the structure that best fits the probabilities of pairs; each base has at most one partner."""
 
 from __future__ import annotations
 

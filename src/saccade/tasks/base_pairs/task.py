@@ -78,7 +78,7 @@ class BasePairsBatch(Batch):
 
 @dataclass(frozen=True)
 class BasePairsState(TaskState):
-    """The training molecules, the most similar of which serves as a baseline."""
+    """The training molecules, from which a baseline copies the structure of the most similar one."""
 
     known: tuple[tuple[str, tuple[int, ...]], ...] = field(repr=False)
 

@@ -64,8 +64,10 @@ class CaptionsAnswer(Answer):
         return {"image": describe_image(self.image.pixels, self.config)}
 
     def looked_at(self, layer: str | None = None) -> list[Overlay]:
-        """Return the attention to each patch when each token was generated: the mean over the heads of a layer; nothing
-        if the network has no attention."""
+        """Return the attention to each patch when each token was generated: the mean over the heads of a layer.
+
+        The list is empty if the network has no attention.
+        """
         if self.config is None:
             return []
         first, grid = self.config.leading_tokens, self.config.grid

@@ -36,7 +36,7 @@ class ClassificationAnswer(Answer):
     """The label of a text; ``score`` is its probability. An empty text gets no label.
 
     If a text can have several labels, ``chosen`` are those with a probability of at least one half, and ``score`` is
-    that of the likeliest label, chosen or not.
+    the probability of the most likely label, chosen or not.
     """
 
     source: str
@@ -63,7 +63,8 @@ class ClassificationAnswer(Answer):
         return {"source": self.source, "label": self.text, **several, "probabilities": probabilities}
 
     def extras(self) -> dict[str, Any]:
-        """Return each word with its weight (or its effect, if no attention pools the words), or why there are none."""
+        """Return each word with its weight (or its effect, if the words are not pooled by attention), or why there are
+        none."""
         measure = "weight" if self.pools else "effect"
         try:
             return {"deciding": [{"word": word, measure: value} for word, value in self.deciding]}
@@ -77,7 +78,7 @@ class ClassificationAnswer(Answer):
 
     @cached_property
     def pools(self) -> bool:
-        """Whether attention pools the words, so that its weights are the words' shares in the decision."""
+        """Whether the words are pooled by attention, so that its weights are the words' shares in the decision."""
         try:
             return POOLING in self.view.names
         except OptionError:

@@ -79,9 +79,10 @@ class ClassificationFiles(LabelledFiles[LabelledText]):
 
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, str]:
-        """Also refuse names that no file has. Only names that nobody chose may stand for the columns in order.
+        """Also refuse names that no file has.
 
-        Three columns are those of two texts and their label."""
+        Only default names may stand for the columns in order. Three columns are those of two texts and their label.
+        """
         names = [] if columns is None else [name.strip() for name in columns.split(",")]
         if len(names) == 3 and all(names):
             table = super().table(files, f"{names[0]},{names[2]}") | {"second_column": names[1]}
@@ -96,7 +97,7 @@ class ClassificationFiles(LabelledFiles[LabelledText]):
 
     @classmethod
     def inputs_from(cls, columns: str) -> dict[str, Any]:
-        """With three columns, the second is that of a second text."""
+        """Accept three columns too; the second one is then the column of the second text."""
         names = [name.strip() for name in columns.split(",")]
         if len(names) != 3 or names[1] in ("", "-"):
             return super().inputs_from(columns)

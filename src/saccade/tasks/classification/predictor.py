@@ -91,7 +91,7 @@ class ClassificationPredictor(TextInputPredictor):
         return self.parse(super().from_json(value))
 
     def parse(self, argument: str) -> Any:
-        """If the model reads one text or two, two on one line are a JSON list."""
+        """Also accept a JSON list of two texts, if the model reads one text or two."""
         if self.task.state.texts != (1, 2) or not argument.startswith("["):
             return argument
         try:
@@ -138,7 +138,7 @@ class ClassificationPredictor(TextInputPredictor):
         return [*REVIEWS, *own] if self.bundle.data.get("builtin") == "grammar" else own
 
     def read_otherwise(self, columns: str | None = None, encoding: str | None = None, lines: bool = False) -> None:
-        """If the model reads two texts, two columns are those of the texts."""
+        """Also accept two columns, one for each text, if the model reads two texts."""
         if columns is not None and self.task.state.texts == (2,) and columns.count(",") == 1:
             columns += ",-"
         super().read_otherwise(columns, encoding, lines)
@@ -212,8 +212,8 @@ class ClassificationPredictor(TextInputPredictor):
         words = [word for text in both for word in text]
         if len(words) > LONGEST_LEFT_OUT:
             raise OptionError(
-                f"The text has {len(words):,} words; which words mattered is found by leaving out each in turn, which "
-                f"is only done for up to {LONGEST_LEFT_OUT:,} words."
+                f"The text has {len(words):,} words; to find which words mattered, each word is left out in turn, "
+                f"which is only done for up to {LONGEST_LEFT_OUT:,} words."
             )
         shorter = [
             tuple(

@@ -1,4 +1,4 @@
-"""Scores for texts with any number of labels: each is a decision of its own, made at a probability of one half."""
+"""Scores for texts with any number of labels. Each label is chosen if its probability is at least one half."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def true_labels(given: Sequence[Sequence[str]], labels: Sequence[str]) -> tuple[
 
 
 def log_complement(found: Float[Tensor, "*n"]) -> Float[Tensor, "*n"]:
-    """Return log(1 - p) for log(p), exactly enough even if p is almost 1."""
+    """Return log(1 - p) for log(p), accurately even if p is almost 1."""
     return (-torch.expm1(found.clamp(max=-1e-30))).log()
 
 

@@ -136,13 +136,14 @@ class ClassificationState(TokenizerState):
 
     @classmethod
     def adopt(cls, model: Pretrained, tokenizer: ForeignTokenizer) -> Self:
-        """The labels are those of its config.json; how often each was seen in training is not known."""
+        """Take the labels from config.json; how often each occurred in training is not known."""
         longest = model.config.max_length if model.config.position == "learned" else model.trained_length
         texts = (1, 2) if tokenizer.joins_texts else (1,)  # the folder does not say which
         return cls(dict.fromkeys(model.labels, 0), tokenizer, longest or sys.maxsize, texts, model.has_several_labels)
 
     def continued(self, settings: Mapping[str, Any], train: Sequence[LabelledText]) -> Self:
-        """If the labels differ from those that the model knows, its output layer is trained from scratch."""
+        """Return the state for fine-tuning; if the labels differ from the model's, its output layer starts from
+        scratch."""
         again = self.prepare(settings, train, self.tokenizer)
         if again.several == self.several and set(again.counts) <= set(self.counts):
             return replace(self, texts=again.texts)
@@ -313,7 +314,7 @@ class Classification(LabelTask):
         return note_unseen([one.text for one in examples], self.labels)
 
     def _bins(self, predictions: LabelPredictions) -> list[Bin]:
-        """Group the predictions by confidence, to compare it with their accuracy."""
+        """Group the predictions by confidence, to compare confidence with accuracy."""
         confidence = predictions.found.exp().amax(dim=-1)
         return reliability(confidence.tolist(), (predictions.truth == predictions.best).tolist())
 

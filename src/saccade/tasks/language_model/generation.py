@@ -109,7 +109,7 @@ class Written:
         return self.can_end and self.ids[-1:] == [self.tokenizer.special.end]
 
     def close(self) -> None:
-        """Show incomplete characters as they are, because no more tokens follow."""
+        """End the text: show incomplete characters as replacement characters, because no more tokens follow."""
         if self._pending and not self.finished:
             self._append(self.tokenizer.following(self._pending))
         self._pending.clear()
@@ -245,7 +245,7 @@ def log_probabilities(model: nn.Module, tokens: Sequence[int], count: int) -> li
 
 @torch.inference_mode()
 def likeliest(model: nn.Module, tokens: Sequence[int], count: int, number: int) -> list[list[tuple[int, float]]]:
-    """Return the likeliest tokens, with their log-probabilities, at the positions of the last ``count`` tokens."""
+    """Return the most probable tokens, with their log-probabilities, at the positions of the last ``count`` tokens."""
     places: list[list[tuple[int, float]]] = []
     for read, at, _ in _forced(model, tokens):
         best = model(read, at=at).flatten(0, -2).float().log_softmax(dim=-1).topk(number)

@@ -73,7 +73,7 @@ class LanguageModelPredictor(TextInputPredictor, ContinuesText):
     def answer(
         self, inputs: Sequence[tuple[str, int]], options: GenerationOptions, now: Snapshot
     ) -> list[LanguageModelAnswer]:
-        """Return the best text for each prompt; the other texts are its ``alternatives``, likeliest first."""
+        """Return the best text for each prompt; the other texts are its ``alternatives``, the most probable first."""
         answers = []
         for prompt, number in inputs:
             own = options.model_copy(update={"seed": (options.seed + number - 1) % 2**32})

@@ -61,7 +61,7 @@ class Stream:
         return LanguageModelBatch(rows[:, :-1], rows[:, 1:], starts, self.lines(starts))
 
     def share_of(self, id: int) -> float:
-        """Return the fraction of this token among those that are predicted."""
+        """Return the fraction of the predicted tokens that are this token."""
         parts = torch.split(self.tokens[1:], 1 << 20)
         return sum([int(torch.eq(part, id).sum()) for part in parts]) / (len(self) - 1)
 
@@ -75,7 +75,7 @@ class Window(NamedTuple):
 
 
 class Windows(Sequence[Window]):
-    """The consecutive windows of a stream, which are only made when they are asked for."""
+    """The consecutive windows of a stream; each is made when it is needed."""
 
     def __init__(self, stream: Stream, context: int) -> None:
         self._stream, self._context = stream, context

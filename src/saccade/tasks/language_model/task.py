@@ -69,7 +69,9 @@ class LanguageModelText(TokenSettings):
     kind: TokenKind = Field(
         "character", description="What a token is: bpe (a piece of a word), word, character or byte"
     )
-    context: int = Field(256, ge=1, description="Tokens in a window; training sees no further back than its window")
+    context: int = Field(
+        256, ge=1, description="Tokens in a window; in training, a token sees only earlier tokens of its window"
+    )
 
 
 class LanguageModelTraining(TextTraining):

@@ -28,7 +28,7 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True)
 class MaskedLanguageModelAnswer(Answer):
-    """A text with its masks filled in, each with its likeliest token, independently of the others."""
+    """A text with its masks filled in, each with its most probable token, independently of the others."""
 
     given: str
     text: str
@@ -66,5 +66,5 @@ class MaskedLanguageModelAnswer(Answer):
         seen, name = self.view, self.layer
         rows, columns = (axis.labels(False) for axis in seen.axes(name))
         weights = torch.stack([seen.one_row(name, place) for place in self.places]).cpu()
-        title = f"what the masks look at: {name}, mean of {seen.heads(name)} heads"
+        title = f"what the masks attend to: {name}, mean of {seen.heads(name)} heads"
         yield TerminalHeatmap(weights, [rows[place] for place in self.places], columns, title)

@@ -115,7 +115,7 @@ class MaskedLanguageModelPredictor(TextInputPredictor):
         return fill([some[0] for some in candidates], alternatives=others)
 
     def _candidates(self, scores: Float[Tensor, " V"], count: int) -> list[Candidate]:
-        """Return the likeliest tokens, leaving out special tokens, which have no text."""
+        """Return the most probable tokens, without special tokens, which have no text."""
         tokenizer = self.task.state.tokenizer
         real = scores.index_fill(0, torch.tensor(tokenizer.hidden_ids), -math.inf)
         best = real.topk(min(count, len(real) - len(tokenizer.hidden_ids)))

@@ -53,7 +53,7 @@ class TaggingFiles(LabelledFiles[TaggedSentence]):
 
     @classmethod
     def inputs_from(cls, columns: str) -> dict[str, Any]:
-        """The columns after the first two are features; that of the labels may be missing."""
+        """Accept columns of words, labels (which may be missing) and features, in this order."""
         given = [column.strip() for column in columns.split(",")]
         if not all(given) or "-" in (given[0], *given[2:]):
             raise OptionError(
@@ -131,8 +131,8 @@ class TaggingFiles(LabelledFiles[TaggedSentence]):
     @classmethod
     def recommend(cls, splits: Splits[TaggedSentence], size: Size) -> dict[str, Any]:
         """Recommend a bidirectional recurrent network, the safest choice given at least a few hundred sentences, with
-        self-attention on top, so that there is something to look at. If labels mark spans, such as names, the score is
-        that of spans."""
+        self-attention on top, so that `saccade look` has attention to show. If labels mark spans, such as names, the
+        score is that of spans."""
         words = sum(len(sentence.words) for sentence in splits.train)
         width, layers = NETWORKS[size]
         has_spans = are_spans({label for sentence in splits.train for label in sentence.labels})

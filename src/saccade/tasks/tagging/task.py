@@ -80,11 +80,12 @@ class TaggingState(TaskState):
 
     @classmethod
     def adopt(cls, model: Pretrained, tokenizer: ForeignTokenizer) -> Self:
-        """The labels are those of its config.json; the words that it was trained on are not known."""
+        """Take the labels from config.json; the words that the model was trained on are not known."""
         return cls(model.labels, Words.train([], TaggingText(), tokenizer))
 
     def continued(self, settings: Mapping[str, Any], train: Sequence[TaggedSentence]) -> Self:
-        """If the labels differ from those that the model knows, its output layer is trained from scratch."""
+        """Return the state for fine-tuning; if the labels differ from the model's, its output layer starts from
+        scratch."""
         labels = sorted({label for sentence in train for label in sentence.labels})
         return self if set(labels) <= set(self.labels) else replace(self, labels=labels)
 
@@ -213,7 +214,7 @@ class Tagging(LabelTask):
         return scores
 
     def tags(self, probabilities: Float[Tensor, "N L"]) -> list[str]:
-        """Return the likeliest label of each word."""
+        """Return the most probable label of each word."""
         return [self.labels[i] for i in probabilities.argmax(dim=-1).tolist()]
 
     def probe(self, model: nn.Module, example: EncodedSentence) -> Probe:

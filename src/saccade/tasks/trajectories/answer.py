@@ -56,7 +56,7 @@ class TrajectoriesAnswer(Answer):
 
     @property
     def certainty(self) -> str:
-        return f"final positions of the likeliest paths; {len(self.drawn)} more were sampled"
+        return f"final positions of the most likely paths; {len(self.drawn)} more were sampled"
 
     def record(self) -> dict[str, Any]:
         paths = {
@@ -75,7 +75,7 @@ class TrajectoriesAnswer(Answer):
         return next(name for name in reversed(self.view.names) if name.endswith(".cross"))
 
     def looked_at(self, agent: str, name: str | None = None, head: int | str = "mean") -> dict[str, list[float]]:
-        """Return the attention of an agent's first predicted moment to each observed moment of every agent."""
+        """Return the attention from an agent's first predicted time step to each observed time step of every agent."""
         if agent not in self.window.agents:
             raise OptionError(f"There is no agent {agent!r}; the agents are {', '.join(self.window.agents)}.")
         row = self.view.one_row(name or self.layer, self.window.agents.index(agent), head)  # type: ignore[arg-type]

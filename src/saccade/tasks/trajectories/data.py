@@ -40,7 +40,7 @@ class TrajectoriesData(Config):
     frame_step: int | None = Field(
         None, ge=1, description="Frames between two time steps; by default, the most frequent step in the file"
     )
-    stride: int = Field(1, ge=1, description="Moments from the start of one window to the next")
+    stride: int = Field(1, ge=1, description="Time steps from the start of one window to the start of the next")
     least_agents: int = Field(1, ge=1, description="Windows with fewer agents are left out; papers use 1 or 2")
     validation: float = Field(0.1, gt=0, lt=1, description="Fraction at the end of each file held out for validation")
 

@@ -40,7 +40,7 @@ class TrajectoriesPredictor(Predictor):
         return "trajectory models"
 
     def from_json(self, value: Any) -> Scene:
-        """Accept rows of frame, agent, x and y, the last moments of which are used."""
+        """Accept rows of frame, agent, x and y. The model uses the last time steps."""
         fine = isinstance(value, list) and 0 < len(value) <= MOST_ROWS
         if not fine or not all(isinstance(row, list) and len(row) == 4 for row in value):
             raise OptionError(f"The input must be a list of at most {MOST_ROWS:,} rows [frame, agent, x, y].")
@@ -83,7 +83,7 @@ class TrajectoriesPredictor(Predictor):
         return self.prepare(argument)
 
     def read_file(self, path: Path) -> tuple[list[Any], str]:
-        """Read one scene: the last moments in a file of tracks."""
+        """Read one scene: the last time steps in a file of tracks."""
         window = last_window(read_tracks(path, self._step), self.task.state.past)
         how = (
             f"the last {window.past} time steps, starting at frame {window.frame}, with "

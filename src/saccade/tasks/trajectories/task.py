@@ -48,17 +48,19 @@ class TrajectoriesTraining(TrainingSettings):
     batch_key = "batch_paths"
 
     batch_paths: int = Field(64, ge=1, description="Paths in a batch, padding included")
-    samples: int = Field(20, ge=1, le=1000, description="Futures drawn for each scene; the best of them is trained")
+    samples: int = Field(
+        20, ge=1, le=1000, description="Futures sampled for each scene in training; the loss uses the best of them"
+    )
     reconstruction: float = Field(1.0, ge=0, description="Weight of reconstructing the future from the posterior")
     divergence: float = Field(1.0, ge=0, description="Weight of the posterior's divergence from the prior")
-    free_nats: float = Field(2.0, ge=0, description="Divergence per agent that is not penalised")
+    free_nats: float = Field(2.0, ge=0, description="Divergence per agent up to which there is no penalty")
     rotate: bool = Field(True, description="Whether each scene is turned by a random angle")
 
 
 class SamplingOptions(Config):
-    """How futures are drawn."""
+    """How futures are sampled."""
 
-    samples: int = Field(20, ge=1, le=1000, description="Futures drawn for each scene")
+    samples: int = Field(20, ge=1, le=1000, description="Number of futures to sample for each scene")
     seed: int = Field(1, ge=0, lt=2**32, description="Random seed for sampling")
 
 
@@ -80,7 +82,7 @@ class TrajectoriesBatch(Batch):
 
 @dataclass(frozen=True)
 class TrajectoriesState(TaskState):
-    """The unit of length in which the network computes, and how many moments it observes and predicts."""
+    """The unit of length in which the network computes, and how many time steps it observes and predicts."""
 
     scale: float
     past: int  # observed moments
@@ -102,7 +104,7 @@ class TrajectoriesState(TaskState):
 
 
 class Trajectories(Task):
-    """Trains with the squared distance of the best of several futures, that of a reconstruction, and a divergence."""
+    """Trains with three losses: the squared distance of the best of several futures, a reconstruction, a divergence."""
 
     name = "trajectories"
     about = "predicts where several agents will go"
@@ -144,7 +146,8 @@ class Trajectories(Task):
         return self._batch([self._centred(one) for one in examples], examples)
 
     def _centred(self, window: Scene) -> Float[Tensor, "T N 2"]:
-        """Return positions relative to the middle of the observed ones, in float64: float32 is too coarse for maps."""
+        """Return positions relative to the middle of the observed positions, in float64 because map coordinates are
+        large."""
         positions = torch.from_numpy(window.positions)
         return positions - positions[: self.state.past].mean(dim=(0, 1))
 
@@ -255,7 +258,7 @@ class Trajectories(Task):
 
 
 def _squared(paths: Float[Tensor, "*K B F N 2"], future: Float[Tensor, "B F N 2"]) -> Float[Tensor, "*K B N"]:
-    """Return the squared distances, summed over the moments."""
+    """Return the squared distances, summed over the time steps."""
     return (paths - future).square().sum(-1).sum(-2)
 
 

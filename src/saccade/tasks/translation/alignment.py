@@ -1,4 +1,4 @@
-"""Word alignments from a model's attention. Training data decides which heads they are read from."""
+"""Word alignments from a model's attention. The heads that give the alignment are chosen on training data."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def choose_alignment_heads(
 
 
 def compute_weights(seen: Mapping[str, Trace], choice: AlignmentChoice | None) -> Mapping[str, Alignable]:
-    """Compute the weights that the alignment is read from all at once, if they are few enough, which is much faster."""
+    """Compute the weights for the alignment all at once if they fit in memory, which is much faster."""
     if choice is None or math.prod(seen[choice.attention].shape) > MOST_WEIGHTS:
         return seen
     return {choice.attention: seen[choice.attention].weights()}

@@ -253,7 +253,7 @@ def _read_builtin(settings: TranslationData, seed: int) -> Splits[GoldPair]:
 
 
 def _in_turn(languages: Sequence[str], count: int, seed: int, split: str) -> list[GoldPair]:
-    """Draw sentences for each language, other ones for each, and return them in turn with the name of the language."""
+    """Draw different sentences for each language, and return them in turn with the name of the language."""
     shares = [count // len(languages) + (number < count % len(languages)) for number in range(len(languages))]
     each = [
         generate(share, seed + 1000 * number, split, language=language)

@@ -64,7 +64,7 @@ def from_grammar(examples: Sequence[Example], tagged: bool = False) -> list[Gold
 
 
 def language_tag(language: str) -> str:
-    """Return what a source begins with if the model writes several languages, such as "German: "."""
+    """Return the tag at the start of a source if the model writes several languages, such as "German: "."""
     return f"{LANGUAGE_NAMES[language]}: "
 
 

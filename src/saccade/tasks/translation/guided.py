@@ -19,8 +19,8 @@ __all__ = ["guided_loss"]
 def guided_loss(
     model: nn.Module, arguments: tuple[Any, ...], targets: Targets, links: Float[Tensor, "B T S"]
 ) -> tuple[Tensor, Float[Tensor, ""]]:
-    """Return the loss of the targets, and ``-Σ links · log weights``, where weights are the mean of the last layer's
-    heads.
+    """Return the loss of the targets and the alignment loss ``-Σ links · log weights``, where weights are the mean of
+    the last layer's heads.
 
     The forward pass is unchanged. During it, a hook computes the weights a second time, with their gradient.
     """

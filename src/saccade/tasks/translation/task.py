@@ -98,7 +98,7 @@ class TranslationTraining(SearchTraining):
     truncate: int | None = Field(
         None,
         ge=1,
-        description="Recurrent networks: back-propagate through at most this many steps; the state is carried on",
+        description="Recurrent networks: back-propagate through at most this many steps; the state itself is not cut",
     )
     guided_alignment: float = Field(
         0.0, ge=0, description="Weight of an additional loss that pulls attention towards gold alignments"
@@ -355,7 +355,7 @@ class Translation(Task):
         ]
 
     def _links(self, examples: Sequence[EncodedPair], sources: int, targets: int) -> Float[Tensor, "B T S"]:
-        """Return the gold links as weights: those of each linked target token add up to 1."""
+        """Return the gold links as weights that sum to 1 for each linked target token."""
         weights = torch.zeros(len(examples), targets, sources)
         for number, pair in enumerate(examples):
             links = token_links(pair.gold, self.state.source, self.state.target)

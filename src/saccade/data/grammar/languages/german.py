@@ -219,7 +219,7 @@ class German(Language):
         return written
 
     def predicate(self, clause: Clause) -> tuple[Rendering, list[Rendering]]:
-        """Return the finite verb, and what follows it but for the subject."""
+        """Return the finite verb, and everything that follows it except the subject."""
         use = clause.predicate
         if isinstance(use, Identity):
             be = Rendering(_WAS[use.tense][0], "AUX", use.be)

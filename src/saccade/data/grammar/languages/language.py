@@ -1,6 +1,6 @@
 """What the other languages of the built-in corpus have in common: they build a sentence from its meaning.
 
-A language says how it builds a noun phrase and a clause, and what stands between clauses. Every word that it writes
+A language defines how to build a noun phrase and a clause, and what stands between clauses. Every word that it writes
 knows the English words that it translates.
 """
 
@@ -96,12 +96,12 @@ def nouns_of(entity: Entity) -> list[Noun]:
 
 
 def heads(entity: Entity) -> tuple[Word, ...]:
-    """Return the English words for who or what an entity is, such as for a pronoun that repeats it."""
+    """Return the English words that name an entity, without its adjectives; a pronoun that repeats it uses them."""
     return (entity.first.head, entity.second.head) if isinstance(entity, Both) else (entity.head,)
 
 
 def gender_of(entity: Entity, genders: Mapping[str, str]) -> str:
-    """Return the gender of an entity, given that of each noun; of two phrases it is feminine only if both are."""
+    """Return the gender of an entity. Two phrases joined by "and" are feminine only if both are feminine."""
     if isinstance(entity, Name):
         return entity.gender
     found = {genders[noun_key(noun)] for noun in nouns_of(entity)}

@@ -31,7 +31,7 @@ FORMATS: Mapping[str, Callable[[Bundle, Sequence[str]], Export]] = {
 def export(path: Path, to: str, output: Path, inputs: Sequence[str] = ()) -> str:
     """Write a model as a folder for another library; returns a sentence that says what was compared.
 
-    ``inputs`` are the texts, or the names of pictures, to compare answers on; if there are none, built-in ones.
+    ``inputs`` are the texts, or the names of pictures, for which answers are compared; by default, built-in inputs.
     """
     if to not in FORMATS:
         raise UnknownNameError("format", to, FORMATS)

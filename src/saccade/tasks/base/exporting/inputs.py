@@ -1,4 +1,4 @@
-"""The real inputs on which another library is compared with Saccade, as the networks read them."""
+"""Real inputs for comparing another library with Saccade, in the form that the networks read."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def text_batch(bundle: Bundle, texts: Sequence[str]) -> tuple[Tensor, ...]:
 
 
 def after_start(tokenizer: Tokenizer, found: Sequence[Sequence[Hypothesis]]) -> Tensor:
-    """Return what a network wrote, as it reads it: after its start token."""
+    """Return what a network wrote in the form in which it reads text: with a start token before it."""
     start = cast(int, tokenizer.special.start)
     targets, _ = pad([[start, *one[0].tokens] for one in found], tokenizer.special.pad)
     return targets
@@ -116,7 +116,7 @@ def compare(ours: Tensor, theirs: Tensor, lengths: Tensor | None = None) -> floa
 
 
 def counted_inputs(bundle: Bundle, inputs: Sequence[str]) -> str:
-    """Return how many inputs there are, in words."""
+    """Return the number of inputs as a phrase, such as "6 texts"."""
     is_image = issubclass(task_of_model(bundle.task.name).predictor, ImageInputPredictor)
     return counted(len(inputs), "image" if is_image else "text")
 

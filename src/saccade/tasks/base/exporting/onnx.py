@@ -65,7 +65,7 @@ def to_onnx(bundle: Bundle, inputs: Sequence[str]) -> Export:
 
 
 def _write(graph: Graph, path: Path) -> None:
-    """Trace a graph and write it, with weights beside it if they are too large for one file."""
+    """Trace a graph and write it; if the weights are too large for one file, they go into a second file."""
     module = graph.module.eval()
     with _quietly():
         torch.onnx.export(
@@ -156,7 +156,7 @@ def _captions(bundle: Bundle, images: Tensor) -> Tensor:
 
 
 def _in_steps(model: Any, run: Any, tokens: Tensor, given: Mapping[str, Tensor]) -> Tensor:
-    """The logits of a decoder that reads the first tokens at once and the others one by one."""
+    """Return the logits of a decoder that reads the first tokens at once and the others one by one."""
     config, layers = model.config, len(model.decoder)
     width = config.head_width or config.width // config.num_heads
     empty = torch.zeros(len(tokens), config.num_key_heads or config.num_heads, 0, width)
