@@ -15,7 +15,7 @@ unchanged. The tree:
     ├── FileError           a file cannot be parsed; the message names the field or line
     │   └── UnsupportedError    a model of another library is not one that Saccade's networks can express
     ├── DamagedError        a saved file is missing, cut short or changed
-    ├── DivergedError       a loss or gradient is not finite; no weights were updated
+    ├── DivergedError       a loss, gradient or answer is not a finite number
     ├── ExportError         another library gives different answers with the same weights
     ├── MissingExtraError   an optional package is missing; the message says how to install it
     ├── StorageError        a folder cannot be reached or written
@@ -126,7 +126,11 @@ class MissingExtraError(SaccadeError, ImportError):
 
 
 class DivergedError(SaccadeError, ArithmeticError):
-    """A loss or gradient is not finite; no weights were updated."""
+    """A loss or gradient is not finite, and no weights were updated; or a model computed NaN instead of an answer."""
+
+    @classmethod
+    def of_answer(cls) -> DivergedError:
+        return cls("The model computes NaN instead of an answer: its weights are damaged or its training diverged.")
 
 
 class WorkerError(SaccadeError, RuntimeError):

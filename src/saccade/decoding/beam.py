@@ -26,7 +26,7 @@ from torch.nn import functional
 from saccade.decoding.hypothesis import Hypothesis, penalised
 from saccade.decoding.stepper import Stepper, first_tokens
 from saccade.decoding.top import top_tokens
-from saccade.errors import OptionError, ShapeError
+from saccade.errors import DivergedError, OptionError, ShapeError
 
 __all__ = ["beam_search"]
 
@@ -288,7 +288,10 @@ def _collect(search: _Search, done: Bool[Tensor, " S"], rules: _Rules, results: 
             for s, p, n, t in zip(score, log_probability, lengths, tokens, strict=True)
         ]
         cut_off = [Hypothesis(t, p, s, False) for s, p, t in zip(*live, strict=True)]
-        found = [hypothesis for hypothesis in ended + cut_off if hypothesis.score > -math.inf]
+        every = ended + cut_off
+        if any(math.isnan(hypothesis.score) for hypothesis in every):
+            raise DivergedError.of_answer()
+        found = [hypothesis for hypothesis in every if hypothesis.score > -math.inf]
         results[sentence] = found[: rules.n_best]
 
 

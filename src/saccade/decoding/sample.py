@@ -16,7 +16,7 @@ from torch import Tensor
 
 from saccade.decoding.hypothesis import Hypothesis
 from saccade.decoding.stepper import Stepper, first_tokens
-from saccade.errors import OptionError
+from saccade.errors import DivergedError, OptionError
 
 __all__ = ["Draw", "draws", "filter_logits", "sample"]
 
@@ -162,6 +162,8 @@ def _draws(
         if len(rows) == 0:
             return
         logits, state = stepper.step(tokens, state)
+        if bool(logits.isnan().any()):
+            raise DivergedError.of_answer()
         logits = logits if logits.dtype == torch.float64 else logits.float()
         allowed = logits.index_fill(1, never, -torch.inf)
         if filters[0] == 0:  # not random: take the best token, the lowest id among ties

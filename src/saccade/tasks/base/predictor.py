@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 from abc import ABC, abstractmethod
@@ -18,7 +19,7 @@ from torch import Tensor
 from saccade.attention import edit
 from saccade.attention.watching.watch import Rows
 from saccade.data.lines import InheritedEncoding, read_lines
-from saccade.errors import FileError, InputTypeError, OptionError, counted
+from saccade.errors import DivergedError, FileError, InputTypeError, OptionError, counted
 from saccade.lens.causal import Change, Scored, describe_changes, find_places
 from saccade.lens.view import View
 from saccade.models import Config, TransformerConfig, lower_precision
@@ -276,6 +277,8 @@ class Predictor(ABC):
         pieces = [prepared[start : start + self.at_once] for start in range(0, len(prepared), self.at_once)]
         answers: list[Answer] = []
         for found in self.answer_pieces(pieces, chosen, now):
+            if any(answer.score is not None and math.isnan(answer.score) for answer in found):
+                raise DivergedError.of_answer()
             answers += found
             if progress is not None:
                 progress(len(answers))

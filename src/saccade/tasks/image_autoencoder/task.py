@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from saccade.data.images import LabelledImage, Pixels, describe_shape
+from saccade.errors import DivergedError
 from saccade.models.autoencoder import (
     DenseAutoencoder,
     DenseAutoencoderConfig,
@@ -121,8 +122,10 @@ class ImageAutoencoder(ScoredTask):
         mean, deviation = self.state.spread
         found: list[Pixels] = []
         for read in self._batches(model, images):
-            numbers = (model(read).float().cpu() * deviation + mean).clamp(0, 1).permute(0, 2, 3, 1)
-            found += list((numbers * 255).round().to(torch.uint8).numpy())
+            numbers = (model(read).float().cpu() * deviation + mean).permute(0, 2, 3, 1)
+            if bool(numbers.isnan().any()):
+                raise DivergedError.of_answer()
+            found += list((numbers.clamp(0, 1) * 255).round().to(torch.uint8).numpy())
         return found
 
     def codes(self, model: nn.Module, images: Sequence[Pixels]) -> Float[Tensor, "n E"]:

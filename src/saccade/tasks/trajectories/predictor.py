@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 
 from saccade.attention import watch
 from saccade.data.tracks import Scene, last_window, read_tracks, tracks_of
-from saccade.errors import FileError, OptionError, counted
+from saccade.errors import DivergedError, FileError, OptionError, counted
 from saccade.lens.view import View, view
 from saccade.models.agents import AgentTransformer
 from saccade.tasks.base.cost import MOST_OUTPUTS, Cost
@@ -104,6 +105,8 @@ class TrajectoriesPredictor(Predictor):
         answers = []
         for window in inputs:
             likely, drawn = self.task.predicted(self.model, window, options)
+            if not np.isfinite(likely).all():
+                raise DivergedError.of_answer()
             answers.append(TrajectoriesAnswer(window, likely, drawn, now.later(self._view, window)))
         return answers
 
