@@ -200,6 +200,22 @@ LONG = {
         b"more than 200 headers",
     ),
     "a long header": (b"GET / HTTP/1.1\r\nX: " + b"a" * 300_000, 431, b"longer than 262,144 bytes"),
+    "64 KiB of headers": (b"GET / HTTP/1.1\r\nCookie: " + b"a;" * 40_000 + b"\r\n\r\n", 431, b"more than 65,536 bytes"),
+    "a long path": (
+        b"GET /" + b"%C3%A9" * 1000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        414,
+        b"more than 4,096 bytes",
+    ),
+    "a long query": (
+        b"GET /health?q=" + b"%C3%A9" * 4000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        414,
+        b"longer than 16,384 bytes; send long texts in the body",
+    ),
+    "the address of a page with a long text": (
+        b"GET /ask?t=" + b"%F0%9F%98%80" * 20_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        200,
+        b"<!doctype html>",
+    ),
     "10,000 chunks": (CHUNKED + b"1\r\n \r\n" * 9999 + b"0\r\n\r\n", 400, b"not valid JSON"),
     "10,001 chunks": (CHUNKED + b"1\r\n \r\n" * 10_001, 413, b"more than 10,000 chunks"),
     "201 trailers": (CHUNKED + b"0\r\n" + b"X: a\r\n" * 202 + b"\r\n", 431, b"more than 200 headers"),

@@ -310,23 +310,25 @@ def test_pictures_are_bounded_in_number_and_time(running: Running) -> None:
     look = post(running.client, "/api/models/tiny/looks", input="the cat sees the dog.")
     kept = running.app.state.looks[look["id"]]
     looks = Looks(Limits(queue=2, seconds=1e-6, map_seconds=1e-6))
-    ids = [looks.add(Look(kept.served, kept.given, kept.view)).id for _ in range(7)]
+    ids = [looks.add(Look(kept.served, kept.given, kept.view)).id for _ in range(5)]
     with pytest.raises(Refused, match="takes too long") as late:
         looks.draw(ids[0], lambda one: one.pyramid.whole(look["layer"], 0, 64, "max")).result()
     assert late.value.status == 503
-    hold, begun = threading.Event(), threading.Event()
-    first = looks.draw(ids[0], lambda _: (begun.set(), hold.wait()))
-    begun.wait()
+    hold, begun = threading.Event(), threading.Semaphore(0)
+    running_ones = [looks.draw(ids[0], lambda _: (begun.release(), hold.wait()))]
+    begun.acquire()
     with pytest.raises(Refused, match="Other pictures") as same:
         looks.draw(ids[0], lambda _: None).result()
-    others = [looks.draw(id, lambda _: hold.wait()) for id in ids[1:6]]
-    with pytest.raises(Refused, match="6 requests are being computed") as many:
-        looks.draw(ids[6], lambda _: None)
+    running_ones.append(looks.draw(ids[1], lambda _: (begun.release(), hold.wait())))  # one client gets two threads
+    begun.acquire()
+    others = [looks.draw(id, lambda _: None) for id in ids[2:4]]
+    with pytest.raises(Refused, match="2 requests are already waiting") as many:
+        looks.draw(ids[4], lambda _: None)
     assert same.value.status == many.value.status == 429
     others[-1].abandon()  # who leaves makes room
-    last = looks.draw(ids[6], lambda _: None)
+    last = looks.draw(ids[4], lambda _: None)
     hold.set()
-    for asked in (first, *others[:-1], last):
+    for asked in (*running_ones, others[0], last):
         asked.exception()
     assert others[-1].cancelled()
 

@@ -95,7 +95,8 @@ class Served:
             probe = []
         return self.predictor.examples([str(token) for token in probe] if isinstance(probe, list) else [])
 
-    def describe(self) -> dict[str, Any]:
+    @cached_property
+    def description(self) -> dict[str, Any]:
         """What clients need to know to use the model."""
         predictor = self.predictor
         described: dict[str, Any] = {
@@ -174,7 +175,7 @@ class Models(Mapping[str, Served]):
             self._served = {**self._served, chosen: served}
             self.pending.pop(chosen, None)
         # The page asks for examples and word vectors first; compute them before anyone waits for them.
-        threading.Thread(target=served.describe, daemon=True).start()
+        threading.Thread(target=lambda: served.description, daemon=True).start()
         return served
 
     def _open(self, name: str, folder: Path) -> Served:
@@ -211,7 +212,7 @@ class Models(Mapping[str, Served]):
         version = version_of(old.folder)
         try:
             new = self._open(name, old.folder)
-            new.describe()  # what the page asks for first
+            new.description  # noqa: B018 - computes what the page asks for first
         except Exception as error:
             _log.error("The model %s was not reloaded: %s", name, error)
             self.not_reloaded[name] = version

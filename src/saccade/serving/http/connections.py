@@ -25,9 +25,11 @@ KEPT_OPEN = 75
 OTHER_FILES = 96
 #: The limit on open files that the server requests, if the system allows it.
 WANTED_FILES = 4096
-#: Most bytes of a request line with its headers. The query string may hold a whole text: 20,000 characters, each
-#: encoded in up to 12.
+#: Most bytes of a request line with its headers. The address of a page may hold a whole text: 20,000 characters, each
+#: encoded in up to 12 bytes.
 LONGEST_HEAD = 1 << 18
+#: Most bytes of the path alone, and of the headers without the request line: both are decoded piece by piece.
+LONGEST_PATH, LONGEST_HEADERS = 4096, 1 << 16
 #: Most headers of a request, most pieces of a chunked body, and most bytes that are parsed in one go: each header and
 #: each piece takes time, however short it is, and nobody else is answered meanwhile.
 MOST_HEADERS, MOST_CHUNKS, PARSED_BYTES = 200, 10_000, 1 << 14
@@ -64,6 +66,10 @@ class _Received(ReceiveBuffer):
             self._chunks = 0
             if len(lines) > MOST_HEADERS + 1:
                 raise h11.RemoteProtocolError(f"The request has more than {MOST_HEADERS} headers.", 431)
+            if sum(map(len, lines[1:])) > LONGEST_HEADERS:
+                raise h11.RemoteProtocolError(f"The headers have more than {LONGEST_HEADERS:,} bytes.", 431)
+            if lines and len(lines[0].partition(b"?")[0]) > LONGEST_PATH:
+                raise h11.RemoteProtocolError(f"The path has more than {LONGEST_PATH:,} bytes.", 414)
         return lines
 
     def maybe_extract_next_line(self) -> bytearray | None:

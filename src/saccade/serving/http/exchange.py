@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from urllib.parse import parse_qs
+from urllib.parse import unquote_plus
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
@@ -31,10 +31,17 @@ SECURITY_HEADERS = {
 
 def _embedded(scope: Scope, origins: tuple[str, ...]) -> dict[str, str]:
     """Return the headers that let pages of these origins show a read-only view in a frame."""
-    if not origins or parse_qs(scope.get("query_string", b"").decode("latin-1")).get("embed") != ["1"]:
+    if not origins or _values(scope, "embed") != [b"1"]:
         return {}
     policy = SECURITY_HEADERS["Content-Security-Policy"]
     return {"Content-Security-Policy": policy.replace("frame-ancestors 'none'", f"frame-ancestors {' '.join(origins)}")}
+
+
+def _values(scope: Scope, name: str) -> list[bytes]:
+    """Return the values of a field of the query string, as they were sent; other fields, perhaps long, are not read."""
+    pairs = (field.partition(b"=") for field in scope.get("query_string", b"").split(b"&"))
+    short = ((key, value) for key, _, value in pairs if len(key) <= 3 * len(name))
+    return [value for key, value in short if unquote_plus(key.decode("latin-1")) == name]
 
 
 class Exchange:

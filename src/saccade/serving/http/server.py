@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import anyio.to_thread
 import uvicorn
 
 from saccade.errors import StorageError
@@ -27,6 +28,9 @@ __all__ = ["listen", "make_server", "serve"]
 #: Seconds to wait for requests that are already on their way when the server stops.
 GRACE = 0.3
 BACKLOG = 1024
+#: Threads for routes that are plain functions. Python runs one thread at a time, so with many of them (FastAPI would
+#: use 40) a model would hardly get its turn.
+ROUTE_THREADS = 2
 
 
 class _Server(uvicorn.Server):
@@ -49,6 +53,7 @@ class _Server(uvicorn.Server):
                 signal.signal(number, handler)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        anyio.to_thread.current_default_thread_limiter().total_tokens = ROUTE_THREADS
         await super().startup(sockets)
         for one in sockets or []:  # asyncio has shortened the backlog to what is accepted in one go
             one.listen(BACKLOG)

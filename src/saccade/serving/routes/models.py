@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import StreamingResponse
+from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
 from saccade.attention import edit, editable
 from saccade.errors import OptionError, counted
 from saccade.serving.architecture import describe_architecture
-from saccade.serving.computation import Computation, offload, request_size, wait_for
+from saccade.serving.computation import SMALL_BYTES, Computation, offload, parse_apart, request_size, wait_for
 from saccade.serving.effects import find_opening, words_left_out
 from saccade.serving.http.events import EVENTS, event_stream
 from saccade.serving.http.refusals import Refused
@@ -78,12 +78,12 @@ class MapBody(_Body):
     text: StrictStr
 
 
-@router.get("")
-def list_models(request: Request) -> list[dict[str, Any]]:
+@router.get("", response_model=list[dict[str, Any]])
+def list_models(request: Request) -> JSONResponse:
     """Every model with its task, input, options and some examples; also models still in training."""
     state = state_of(request)
-    ready = [served.describe() for served in state.models.values()]
-    return ready + [pending.describe() for pending in list(state.models.pending.values())]
+    ready = [served.description for served in state.models.values()]
+    return JSONResponse(ready + [pending.describe() for pending in list(state.models.pending.values())])
 
 
 @router.post("/{name}/predict")
@@ -122,7 +122,7 @@ async def predict_file(request: Request, name: str, options: str = "{}") -> dict
         raise Refused(400, "options must be a JSON object.")
     check_options(served.predictor, chosen)
     content = await request.body()
-    inputs, how = await offload(float("inf"), read_file, served, content, state.limits)
+    inputs, how = await parse_apart(max(len(content), SMALL_BYTES + 1), read_file, served, content, state.limits)
     return await _answer(request, served, inputs, float("inf"), chosen) | {"read": how}
 
 
