@@ -41,7 +41,7 @@ class SlidingState(Generic[State]):
 
 
 class Sliding(Generic[State]):
-    """Wraps a model that has positions 0 to `limit` - 1 and steps it beyond them."""
+    """Wraps a model that has positions 0 to `limit` - 1, so that it can generate longer texts."""
 
     def __init__(self, model: Reader[State], limit: int) -> None:
         if limit < 1:

@@ -1,4 +1,4 @@
-"""The cost of attention grows with the square of the length, that of other networks with the length."""
+"""The cost of attention grows with the square of the length; the cost of other networks grows with the length."""
 
 from __future__ import annotations
 

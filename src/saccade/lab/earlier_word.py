@@ -1,4 +1,4 @@
-"""A task that positions alone solve: write the word that stood two places before."""
+"""A task that can only be solved with positions: predict the word two positions earlier."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WORDS, DISTANCE = 16, 2
 
 
 def draw_texts(count: int, length: int) -> Examples:
-    """Random words, and for each place the word two places before; the first two words repeat the first."""
+    """Draw random words, and for each the word two positions earlier; for the first two, it is the first word."""
     words = torch.randint(WORDS, (count, length))
     return Examples(words, words[:, (torch.arange(length) - DISTANCE).clamp(min=0)])
 
@@ -30,7 +30,7 @@ def reader(position: PositionKind, max_length: int) -> EncoderOnly:
 
 @torch.inference_mode()
 def accuracy_from(model: nn.Module, examples: Examples, first: int) -> float:
-    """The percentage of correct words at the places from ``first`` on."""
+    """The percentage of correct words at the positions from ``first`` on."""
     model.eval()
     right: Tensor = model(examples.inputs)[:, first:].argmax(-1) == examples.answers[:, first:]
     return 100 * float(right.float().mean())

@@ -1,4 +1,4 @@
-"""An experiment: a claim, what is measured, and the number that decides."""
+"""An experiment: a claim, how it is measured, and the number that decides whether the claim holds."""
 
 from __future__ import annotations
 

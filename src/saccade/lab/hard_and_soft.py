@@ -1,4 +1,4 @@
-"""Hard attention looks at one place that it draws; soft attention is a mean, which has a gradient."""
+"""Hard attention samples one position; soft attention computes a weighted mean, which has a gradient."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def draw_items(count: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def loss_of(model: LookUp, *, hard: bool) -> Tensor:
-    """The loss of a batch; a draw is rewarded by how much better than the batch's mean its answer was."""
+    """The loss of a batch. A sampled position is rewarded if its answer is better than the mean of the batch."""
     *items, answers = draw_items(BATCH)
     logits, drawn = model(*items, hard=hard)
     losses = F.cross_entropy(logits, answers, reduction="none")

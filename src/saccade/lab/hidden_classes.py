@@ -1,4 +1,4 @@
-"""Texts whose words belong to classes, as words do to parts of speech: a word follows from the class before it."""
+"""Texts whose words belong to hidden classes, like parts of speech; the class of a word decides the next class."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WORDS = CLASSES * WORDS_PER_CLASS
 
 
 def draw_texts(count: int, seed: int) -> Tensor:
-    """Word ids (count, LENGTH): each class is followed by one of two classes, chosen by the seed; any word of it."""
+    """Draw word ids (count, LENGTH). A class is followed by one of two classes, which the seed chooses."""
     generator = torch.Generator().manual_seed(seed)
     follow = torch.stack([torch.randperm(CLASSES, generator=generator)[:2] for _ in range(CLASSES)])
     kinds = [torch.randint(CLASSES, (count,))]

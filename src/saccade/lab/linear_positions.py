@@ -1,4 +1,4 @@
-"""A number that grows along the text says too little about each place of a long text."""
+"""In a long text, linear positions of neighbouring words are too similar to tell the words apart."""
 
 from __future__ import annotations
 

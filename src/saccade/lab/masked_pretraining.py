@@ -27,7 +27,7 @@ CONFIG = TransformerConfig(
 
 
 class Labeller(nn.Module):
-    """An encoder whose vectors are told apart by class."""
+    """An encoder with an output layer that predicts the class of each word."""
 
     def __init__(self, encoder: EncoderOnly) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Labeller(nn.Module):
 
 
 class FillIn(nn.Module):
-    """The encoder, given texts in which some words are hidden; only those are predicted."""
+    """The same encoder with an output layer that predicts hidden words."""
 
     def __init__(self, encoder: EncoderOnly) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Learned vectors of words say which words are alike; one-hot vectors cannot."""
+"""Learned word vectors show which words are used in similar ways; one-hot vectors cannot."""
 
 from __future__ import annotations
 

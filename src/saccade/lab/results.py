@@ -1,6 +1,6 @@
-"""Run an experiment for several seeds, keep what was measured, and decide.
+"""Run an experiment with several seeds, save the measurements, and decide whether its claim holds.
 
-Every seed is saved as soon as it is measured, so that a stopped experiment continues where it was.
+Every seed is saved as soon as it is measured, so that a stopped experiment continues where it left off.
 """
 
 from __future__ import annotations

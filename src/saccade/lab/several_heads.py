@@ -1,4 +1,4 @@
-"""Several heads look up several things at once; one head of the same width mixes them."""
+"""Several heads can find several tokens at once; one head of the same width should mix them."""
 
 from __future__ import annotations
 

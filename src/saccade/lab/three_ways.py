@@ -1,4 +1,4 @@
-"""Recurrent, convolutional and attention networks of equal size, by the distance of what they have to find."""
+"""Recurrent, convolutional and attention networks of equal size have to find words at different distances."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OUTPUTS = WORDS * len(DISTANCES)
 
 
 class Finder(nn.Module):
-    """A causal network that writes, at each place, the word at each distance before it."""
+    """A causal network that predicts, at each position, the words at several distances before it."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Finder(nn.Module):
 
 
 def networks() -> dict[str, nn.Module]:
-    """Three of about 40,000 parameters each, to within a few percent."""
+    """Three networks with about 40,000 parameters each."""
     attention = TransformerConfig(
         width=40, num_heads=5, decoder_layers=2, feedforward_width=120, max_length=LENGTH, scaled_embedding=True,
         tied_output=False,

@@ -1,4 +1,4 @@
-"""Is a large attention weight a link that matters? Each link is cut, and what changes is compared with its weight."""
+"""Does a large attention weight mean that a link matters? Each link is cut, and its effect compared with its weight."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ TASKS = {"reverse": reverse, "word before": earlier, "sort": sort_words}
 
 @torch.inference_mode()
 def weights_and_effects(model: EncoderOnly, texts: Tensor) -> tuple[Tensor, Tensor]:
-    """The weight of each link of each head, and how far the answers move when it is cut."""
+    """Return the weight of each link of each head, and how much the answers change when the link is cut."""
     model.eval()
     with watch(model) as seen:
         before = model(texts).softmax(-1)

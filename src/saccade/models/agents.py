@@ -1,8 +1,8 @@
 """Predicts the paths of several agents with AgentFormer's attention, which tells agents apart (Yuan 2021).
 
-A scene of N agents is one sequence: all agents at the first moment, then all at the second, and so on. Attention treats
-an agent's own tokens differently from those of others, and the order of the agents does not matter. A latent vector for
-each agent selects one of several futures. Shapes: B scenes, N agents, P past and F future moments.
+A scene of N agents is one sequence: all agents at the first time step, then all at the second, and so on. Attention
+treats an agent's own tokens differently from those of others, and the order of the agents does not matter. A latent
+vector for each agent selects one of several futures. Shapes: B scenes, N agents, P past and F future time steps.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class PathConfig(Config):
 
 
 class AgentConfig(PathConfig):
-    """A Transformer over all agents and moments of a scene."""
+    """A Transformer over all agents and time steps of a scene."""
 
     num_heads: int = Field(4, ge=1, description="Number of attention heads")
     encoder_layers: int = Field(2, ge=1, description="Number of blocks that read the past")
@@ -74,7 +74,8 @@ class Futures(NamedTuple):
 
 
 def scene_mask(num_agents: int, counts: Int[Tensor, " B"], *, causal: bool = False, alone: bool = False) -> Mask:
-    """Let tokens see only agents that are present, no later moment if ``causal``, only their own agent if ``alone``."""
+    """Let tokens attend only to agents that are present; if ``causal``, not to later time steps; if ``alone``, not to
+    other agents."""
 
     def allowed(batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> Tensor:
         seen = column % num_agents < counts.to(column.device)[batch]
@@ -88,7 +89,7 @@ def scene_mask(num_agents: int, counts: Int[Tensor, " B"], *, causal: bool = Fal
 
 
 class AgentAttention(nn.Module):
-    """Attention over all agents and moments; agent-aware attention has two queries and two keys, but one value."""
+    """Attention over all agents and time steps. Agent-aware attention has two queries and two keys, but one value."""
 
     attends = True
 
@@ -143,7 +144,7 @@ class PathNetwork(nn.Module, ABC):
     """A conditional variational autoencoder of paths: one latent vector for each agent.
 
     The prior is predicted from the past, and the posterior, in training, also from the future. A network predicts how a
-    path differs from walking on at the last observed velocity.
+    path differs from one that keeps the last observed velocity.
     """
 
     config: PathConfig
@@ -169,7 +170,7 @@ class PathNetwork(nn.Module, ABC):
     def decode(
         self, context: Tensor, past: Float[Tensor, "B P N 2"], latent: Float[Tensor, "B N Z"], counts: Tensor
     ) -> Float[Tensor, "B F N 2"]:
-        """How each path differs from walking straight on."""
+        """Return how each path differs from one that keeps its last velocity."""
 
     def forward(
         self,
@@ -178,8 +179,10 @@ class PathNetwork(nn.Module, ABC):
         samples: int = 0,
         future: Float[Tensor, "B F N 2"] | None = None,
     ) -> Futures:
-        """``samples`` futures drawn from the prior, or the single most likely one if 0; agents beyond counts[b] are
-        padding."""
+        """Predict ``samples`` futures sampled from the prior, or the most likely future if 0.
+
+        Agents beyond counts[b] are padding.
+        """
         if past.ndim != 4 or past.shape[1] != self.past or past.shape[-1] != 2:
             raise ShapeError(
                 f"This model takes paths of shape (scenes, {self.past} time steps, agents, 2); got {tuple(past.shape)}."
@@ -249,7 +252,7 @@ class AgentTransformer(PathNetwork):
         return predicted.view(len(past), moments, agents, 2)
 
     def _timed(self, x: Float[Tensor, "B T N D"], layer: nn.Module) -> Float[Tensor, "B TN D"]:
-        """Concatenate each token with its moment, which is the same for all agents."""
+        """Concatenate each token with the encoding of its time step, which is the same for all agents."""
         times = self.times.table(0, x.shape[1]).to(x.dtype)[:, None].expand_as(x)
         timed: Tensor = layer(torch.cat([x, times], dim=-1))
         return timed.flatten(1, 2)
@@ -285,7 +288,7 @@ class AgentMLP(PathNetwork):
 
 
 def _centre(past: Float[Tensor, "B P N 2"], counts: Int[Tensor, " B"]) -> Float[Tensor, "B 1 1 2"]:
-    """The mean of all observed positions of the agents that are there."""
+    """The mean of all observed positions of the agents that are present."""
     real = (torch.arange(past.shape[2], device=past.device) < counts.to(past.device)[:, None])[:, None, :, None]
     total = (past * real).sum(dim=(1, 2), keepdim=True)
     return total / (counts.to(past)[:, None, None, None].clamp(min=1) * past.shape[1])
@@ -298,7 +301,7 @@ def _velocities(past: Float[Tensor, "B P N 2"]) -> Float[Tensor, "B P N 2"]:
 
 
 def _straight(past: Float[Tensor, "B P N 2"], moments: int) -> Float[Tensor, "B F N 2"]:
-    """Walking on at the last observed velocity."""
+    """Continue each path at the last observed velocity."""
     times = torch.arange(1, moments + 1, device=past.device, dtype=past.dtype)[None, :, None, None]
     return past[:, -1:] + times * (past[:, -1:] - past[:, -2:-1])
 

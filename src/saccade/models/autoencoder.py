@@ -1,4 +1,4 @@
-"""Autoencoders (lecture 004) squeeze a text or an image into one small vector, the code, and restore it from that.
+"""Autoencoders (lecture 004) compress a text or an image into one small vector, the code, and reconstruct it.
 
     code = encode(x),   x' = decode(code),   trained so that x' equals x
 

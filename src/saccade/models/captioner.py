@@ -65,5 +65,5 @@ class Captioner(VisionEncoder, CrossDecoder):
         return answer(self.output, self.features(images, target), targets, at)
 
     def start(self, images: Float[Tensor, "B C H W"], max_length: int | None = None) -> TransformerState:
-        """The state after seeing the images. If ``max_length`` is given, steps copy less."""
+        """The state after seeing the images. ``max_length`` is the size of the caches; if given, steps copy less."""
         return self.begin(self.encode(images), max_length)

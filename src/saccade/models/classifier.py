@@ -44,7 +44,8 @@ Pooling = Literal["mean", "max", "first", "last", "attention"]
 class _PoolingConfig(Config):
     pooling: Pooling = Field(
         "attention",
-        description="How the vectors of a sequence become one: by mean, max or attention, or only the first or last",
+        description="How the vectors of a sequence are combined into one: mean, max, attention, or only the first or "
+        "last",
     )
 
 
@@ -93,7 +94,7 @@ CLASSIFIERS: dict[str, type[Config]] = {
 class AttentionPooling(nn.Module):
     """``u_i = tanh(W h_i + b)``, ``a = softmax(u · q)``, ``Σ a_i h_i`` with a learned q (Yang 2016, eq. 5-7).
 
-    The weights show which tokens the label depends on; a watcher sees them under this module's name.
+    The weights show how much each token contributes; ``saccade.watch`` records them under this module's name.
     """
 
     def __init__(self, width: int) -> None:

@@ -1,4 +1,4 @@
-"""LoRA (Hu 2022): keep a large matrix as it is, and train the product of two small ones that is added to it."""
+"""LoRA (Hu 2022): keep a large matrix unchanged, and train two small matrices whose product is added to it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class LowRank(nn.Module):
 
 
 def add_low_rank(network: nn.Module, rank: int, layers: Collection[Projection]) -> int:
-    """Add matrices of this rank to these layers of every block, and return how many layers that are.
+    """Add matrices of this rank to these layers of every block, and return the number of these layers.
 
     A layer still has a ``weight``, which is now the sum, so nothing else in the network changes.
     """
@@ -67,7 +67,7 @@ def merged(network: nn.Module) -> dict[str, Tensor]:
 
 
 def apart(network: nn.Module) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Return the weights under their plain names without what is added to them, and its factors, as ``LAYER.up``."""
+    """Return the original weights under their plain names and, separately, LoRA's matrices, such as ``LAYER.up``."""
     tensors = unshared(network)
     weights = {name.replace(ORIGINAL, ".weight"): one for name, one in tensors.items() if not _FACTOR.search(name)}
     return weights, {name.replace(ADDED, ""): one for name, one in tensors.items() if _FACTOR.search(name)}

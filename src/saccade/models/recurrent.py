@@ -231,15 +231,15 @@ class _Decoder(nn.Module):
 class Memory:
     """What a network remembers from one window of a text to the next (lecture 002, truncated back-propagation).
 
-    The state is carried on, but its gradient is not. Row n of a batch continues row n of the previous batch if its
-    window starts where that one ended; otherwise it starts from zeros.
+    The state is carried to the next window, but gradients do not flow back through it. Row n of a batch continues row n
+    of the previous batch if its window starts where that one ended; otherwise it starts from zeros.
     """
 
     state: RecurrentState | None = None
     ends: Int[Tensor, " B"] | None = None
 
     def at(self, starts: Int[Tensor, " B"]) -> RecurrentState | None:
-        """The state in which windows that start here are read."""
+        """Return the state from which to read windows that start at these positions."""
         if self.state is None or self.ends is None or self.ends.shape != starts.shape:
             return None
         continued = (self.ends == starts).to(self.state[0][0].device).unsqueeze(1)

@@ -25,9 +25,9 @@ class ReinforcedLoss(nn.Module):
 
     Args:
         later: how much each further word counts, ``R_t = Σ_{s≥t} later^(s-t) log p(y_s)``. 0 where the sample affects
-            its own word only; above 0 where it enters the state, and so reaches all later words. The further the
-            word, the less of its luck is due to this sample, so 1 would be mostly noise.
-        exploration: weight of the samples' entropy, which keeps them varied while the rewards say little.
+            its own word only; above 0 where it enters the state, and so reaches all later words. The further away a
+            word is, the less its probability depends on this sample, so with 1 the reward would be mostly noise.
+        exploration: weight of the samples' entropy, which keeps them varied until the rewards become informative.
     """
 
     def __init__(self, strength: float = 1.0, later: float = 0.0, exploration: float = 0.0) -> None:
@@ -62,7 +62,7 @@ class ReinforcedLoss(nn.Module):
 
 
 def _above_mean(values: Float[Tensor, "B T"], real: Bool[Tensor, "B T"]) -> Float[Tensor, "B T"]:
-    """By how much each exceeds the mean of its step over the batch."""
+    """Return by how much each value exceeds the mean of its step over the batch."""
     return values - (values * real).sum(dim=0) / real.sum(dim=0).clamp(min=1)
 
 

@@ -5,8 +5,8 @@ over the words of the target:
 
     b'[n'] = Σ_n W[n', n] b[n],    p[n'] = softmax(V b'[n'])
 
-No row sees what another row says, so all words are written at once, and the model cannot make them agree with each
-other. Its parameters grow with N · N'. The decoders that write one word after another do better, and this shows why.
+No row depends on another row, so all words are written at once, and the model cannot make them agree with each
+other. Its parameters grow with N · N'. Decoders that write one word after another do better; this network shows why.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class ResizedSeq2Seq(Seq2Seq):
     def features(
         self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None, target: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T D"]:
-        """The first rows; what the target says so far changes nothing."""
+        """Return the first rows; they do not depend on the target."""
         if target.shape[1] > self.config.max_length:
             raise ShapeError(
                 f"This model writes at most {self.config.max_length} tokens; the target has {target.shape[1]}. "

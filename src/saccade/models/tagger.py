@@ -113,8 +113,8 @@ class _WithFeatures(nn.Module):
 
 
 class _WordsAttend(nn.Module):
-    """``x + dropout(MultiHead(norm(x)))``: each word also looks at all others. It starts as ``x``, since ``W_O`` starts
-    as 0."""
+    """``x + dropout(MultiHead(norm(x)))``: each word also attends to all others. It starts as ``x``, since ``W_O``
+    starts as 0."""
 
     def __init__(self, width: int, num_heads: int, dropout: float) -> None:
         super().__init__()

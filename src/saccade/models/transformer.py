@@ -88,7 +88,10 @@ class DecoderOnly(nn.Module):
         return answer(self.output, self.features(tokens), targets, at)
 
     def start(self, prompt: Int[Tensor, "B N"], max_length: int | None = None) -> TransformerState:
-        """The state after reading the prompt, which may be empty. If ``max_length`` is given, steps copy less."""
+        """The state after reading the prompt, which may be empty.
+
+        ``max_length`` is the size of the caches; if given, steps copy less.
+        """
         state = TransformerState.fresh(len(self.decoder), len(prompt), max_length, decoder_mask(self.config))
         if prompt.shape[1]:
             continue_blocks(self.decoder, self.decoder_norm, self.input(prompt), state)
@@ -116,7 +119,7 @@ class CrossDecoder(nn.Module):
     def decode(
         self, target: Int[Tensor, "B T"], memory: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"] | None = None
     ) -> Float[Tensor, "B T D"]:
-        """A vector for each target token, from which the next token is predicted; ``memory`` is the encoder's."""
+        """A vector for each target token, from which the next is predicted. ``memory`` are the encoder's vectors."""
         mask = None if lengths is None else padding(lengths)
         return run_blocks(self.decoder, self.decoder_norm, self.target(target), decoder_mask(self.config), memory, mask)
 
@@ -172,5 +175,5 @@ class EncoderDecoder(CrossDecoder, Seq2Seq):
     def start(
         self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None, max_length: int | None = None
     ) -> TransformerState:
-        """The state after reading the source. If ``max_length`` is given, steps copy less."""
+        """The state after reading the source. ``max_length`` is the size of the caches; if given, steps copy less."""
         return self.begin(self.encode(source, lengths), max_length, lengths)

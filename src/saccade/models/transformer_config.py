@@ -41,7 +41,7 @@ class TransformerConfig(Config):
     gated: bool = Field(False, description="Multiply the activation by a gate")
     bias: bool = Field(True, description="Give projections, feed-forward layers and layer norms a bias")
     projection_bias: bool | None = Field(
-        None, description="Give queries, keys and values a bias; by default only if bias is true"
+        None, description="Give the projections of queries, keys and values a bias; by default only if bias is true"
     )
     parallel: bool = Field(
         False, description="Run attention and the feed-forward layer side by side (as GPT-NeoX does)"
@@ -73,7 +73,7 @@ class TransformerConfig(Config):
     weights: str = Field("softmax", description="How scores become weights: softmax, relu, sparsemax or hard")
     dropout: float = Field(0.0, ge=0, lt=1, description="Dropout on embeddings and on the output of each layer")
     attention_dropout: float = Field(
-        0.0, ge=0, lt=1, description="Dropout on attention weights; anything but 0 rules out the fast kernel"
+        0.0, ge=0, lt=1, description="Dropout on attention weights; the fast kernel is only used with 0"
     )
     feedforward_dropout: float = Field(0.0, ge=0, lt=1, description="Dropout inside the feed-forward layer")
     position: PositionKind = Field(
@@ -129,7 +129,7 @@ class TransformerConfig(Config):
     )
     one_hot: bool = Field(False, description="Use one-hot vectors for words instead of learning an embedding")
     embedding_width: int | None = Field(
-        None, ge=1, description="Width of the embeddings, if they are projected to the width (as ALBERT does)"
+        None, ge=1, description="Width of the embeddings, which are then projected to width (as ALBERT does)"
     )
     scaled_embedding: bool = Field(False, description="Multiply embeddings by √width")
     embedding_norm: bool = Field(False, description="Normalise the embeddings")

@@ -1,4 +1,5 @@
-"""Lecture 004's solutions before attention: a fully connected layer over a window of neighbours, or over all inputs."""
+"""The methods of lecture 004 before attention: a fully connected layer over a window of neighbours, or over all
+inputs."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class ReaderConfig(Config):
 
     word_width: int = Field(128, ge=0, description="Width of a word's own embedding; 0 for none")
     word_dropout: float = Field(
-        0.1, ge=0, lt=1, description="Fraction of words that training replaces by the unknown word"
+        0.1, ge=0, lt=1, description="Fraction of words that are replaced by the unknown word in training"
     )
     piece_width: int = Field(0, ge=0, description="Width of the mean embedding of a word's pieces; 0 for none")
     spelling: Literal["none", "convolution", "recurrent"] = Field(
@@ -54,7 +54,8 @@ class CharacterReader(nn.Module):
     """Turns the characters of a word into a vector.
 
     "convolution" takes the maximum of each filter over all positions (dos Santos 2014), "recurrent" the last state of
-    an LSTM in each direction (Ling 2015). Both see where the word begins and ends, because suffixes say the most.
+    an LSTM in each direction (Ling 2015). Both see where the word begins and ends, because suffixes are the most
+    informative.
     """
 
     def __init__(self, config: ReaderConfig, characters: int) -> None:

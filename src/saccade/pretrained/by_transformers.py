@@ -1,4 +1,4 @@
-"""Models that Saccade's own networks cannot express, run by their home library, ``transformers``, and watched.
+"""Models that Saccade's own networks cannot express: ``transformers`` runs them, and Saccade watches them.
 
 Each is wrapped in a module that is called like the network of Saccade that does the same, so that tasks, the lens and
 the page need not know the difference. No code of a folder is run, and no pickle is loaded.
@@ -160,7 +160,7 @@ def read_by_transformers(path: Path, reason: str) -> Pretrained:
 
 
 def _use(path: Path, reason: str) -> tuple[Use, str]:
-    """What the class that a folder names is for."""
+    """Return the task of the class that a folder names."""
     classes = read_fields(path / "config.json").values.get("architectures")
     name = classes[0] if isinstance(classes, list) and len(classes) == 1 else classes
     for end, use in _USES.items():
@@ -173,7 +173,7 @@ def _use(path: Path, reason: str) -> tuple[Use, str]:
 
 
 def _check_known(kind: Any, name: str, fields: Mapping[str, Any], reason: str) -> None:
-    """Refuse what the library would pass over: a class of another architecture, or a field that it does not know."""
+    """Refuse what ``transformers`` would ignore: a class of another architecture, or a field that it does not know."""
     if kind is None or getattr(kind, "config_class", None) is None:
         raise UnsupportedError(
             f"{reason} transformers cannot run it here either: this version has no class {name[:60]}."
@@ -218,8 +218,8 @@ def _opened(path: Path, kind: Any, name: str, reason: str) -> tuple[nn.Module, t
 
 @torch.inference_mode()
 def _check_order(decoder: ForeignDecoder, vocabulary: int, reason: str) -> None:
-    """Refuse a network whose words look at later words: two texts that differ in the last word must have the same
-    logits before it."""
+    """Refuse a network whose tokens attend to later tokens: two texts that differ only in the last token must have the
+    same logits before it."""
     count = max(2, min(5, decoder.config.max_length))
     text = torch.arange(vocabulary - count, vocabulary).clamp(min=0)  # the first ids are often special
     other = torch.cat([text[:-1], text[:1]])
@@ -229,7 +229,7 @@ def _check_order(decoder: ForeignDecoder, vocabulary: int, reason: str) -> None:
         raise UnsupportedError(f"{reason} transformers cannot run it either: {_first_line(error)}.") from None
     if float((first - second).abs().max()) > _ROUNDING * float(first.abs().max()):
         raise UnsupportedError(
-            f"{reason} transformers opens it, but its words look at later words, so it cannot continue a text."
+            f"{reason} transformers opens it, but its tokens attend to later tokens, so it cannot continue a text."
         )
 
 

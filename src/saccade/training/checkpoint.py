@@ -48,7 +48,7 @@ class CheckpointStore:
     def save(
         self, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, JSON], processes: Processes | None = None
     ) -> Path:
-        """Write a checkpoint; only when it is safely on disk are those beyond the last `keep` deleted.
+        """Write a checkpoint. Once it is safely on disk, delete all but the last `keep` checkpoints.
 
         If the tensors are divided among several `processes`, the others must call `processes.contribute`.
         """
@@ -93,7 +93,7 @@ class CheckpointStore:
         raise DamagedError(f"{path / STATE_FILE} is not the state of step {step}.")
 
     def latest(self, report: Callable[[str], None]) -> Checkpoint | None:
-        """The newest undamaged checkpoint, or None; `report` gets a sentence about each damaged one."""
+        """Return the newest undamaged checkpoint, or None. `report` gets a sentence about each damaged checkpoint."""
         if self.folder.is_dir():
             recover(self.folder)
         for step in reversed(self.steps()):
@@ -118,8 +118,7 @@ class CheckpointStore:
 
 
 def _joined(parts: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """The whole tensors, from the files of several processes. Tensors that are not divided are only in the first
-    file."""
+    """Join the tensors from the files of several processes. Tensors that are not divided are only in the first file."""
     first, *others = parts
     return {
         name: torch.cat([tensor, *(part[name] for part in others)]) if others and name in others[0] else tensor
@@ -146,7 +145,9 @@ def set_rng_state(tensors: Mapping[str, Tensor]) -> None:
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """AdamW's state as `optimizer.<parameter>.<step|exp_avg|exp_avg_sq>`; a parameter that was never updated has none.
+    """Return AdamW's state under the names `optimizer.<parameter>.<step|exp_avg|exp_avg_sq>`.
+
+    A parameter that was never updated has no state.
 
     `parameters` is `dict(model.named_parameters())`. The learning rate and other settings are not saved, because they
     follow from the recipe and the step.

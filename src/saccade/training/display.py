@@ -132,7 +132,7 @@ class Display:
         self.say(f"Stopped and saved. Continue with the same command: {_command()}")
 
     def abandoned(self) -> None:
-        """Say what is lost when the process ends during work that cannot be interrupted."""
+        """Say what is kept when the process ends during work that cannot be interrupted."""
         self.say(
             "Stopped in the middle of a long step; everything that was saved before is kept. "
             f"Continue with the same command: {_command()}"
@@ -147,7 +147,7 @@ class Display:
 
 
 def _command() -> str:
-    """The command that was given; the options of torchrun are not known here."""
+    """The command that the user gave. The options of torchrun are not known."""
     start = "torchrun ... -m saccade" if "TORCHELASTIC_RUN_ID" in os.environ else "saccade"
     return f"{start} {shlex.join(sys.argv[1:])}"
 

@@ -1,7 +1,8 @@
-"""The processes that work on one run: one alone, or several that torchrun started.
+"""The processes that work on one run: a single process, or several that torchrun started.
 
-``Processes`` is one process alone, and ``Torchrun`` is one of several; both have the same methods, so that the trainer
-need not know which of them it has. docs/decisions/distributed.md says what is shared between processes, and how.
+``Processes`` stands for a single process, and ``Torchrun`` for one of several; both have the same methods, so the
+trainer need not know which of them it uses. docs/decisions/distributed.md says what is shared between processes, and
+how.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class DistributedSettings(Config):
 
 
 class Processes:
-    """One process alone: the first and only one."""
+    """A process that trains alone."""
 
     rank = 0
     count = 1
@@ -94,7 +95,7 @@ class Processes:
     def turns(self, batches: Sequence[Part], network: nn.Module, seed: tuple[int, int]) -> Iterator[tuple[Part, int]]:
         """Yield the batches of this process, each with the factor of its loss.
 
-        ``seed`` is the seed of the run and the step; with the number of the batch, it decides what dropout draws.
+        ``seed`` contains the seed of the run and the step; together with the number of the batch, it seeds dropout.
         """
         return ((batch, 1) for batch in batches)
 
@@ -107,11 +108,11 @@ class Processes:
 
     @property
     def own_seconds(self) -> list[float]:
-        """The seconds that each process needed for the last update until it had to wait for others; if alone, none."""
+        """The seconds that each process worked on the last update before it had to wait; empty for a single process."""
         return []
 
     def agreed(self, value: float) -> float:
-        """Return the value that the first process gives."""
+        """Return the value of the first process, in all processes."""
         return value
 
     def lead(self, work: Callable[[], Result]) -> Result:
@@ -123,7 +124,7 @@ class Processes:
         return work()
 
     def gather(self, mine: list[Any]) -> list[list[Any]]:
-        """Return what each process gives, by rank. Values are sent as pickles between processes with the same code."""
+        """Return the values of all processes, by rank. Values are pickled; all processes run the same code."""
         return [mine]
 
     def files(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Content]:
@@ -206,9 +207,10 @@ class Torchrun(Processes):
         return [part for part in parts if part]
 
     def turns(self, batches: Sequence[Part], network: nn.Module, seed: tuple[int, int]) -> Iterator[tuple[Part, int]]:
-        """Deal the batches out. A process without one in the last round takes the first batch, with the factor 0.
+        """Yield this process's share of the batches. If it has none in the last round, yield its first with the factor
+        0.
 
-        DistributedDataParallel averages gradients, so the factor of the others is the number of processes.
+        DistributedDataParallel averages gradients, so the factor of all other batches is the number of processes.
         """
         rounds = math.ceil(len(batches) / self.count)
         self._own = time.monotonic() - self._since  # sharded, the network waits for others from its first layer on
@@ -285,7 +287,7 @@ class Torchrun(Processes):
         return mine[0]
 
     def _meet(self) -> None:
-        """Wait until all processes have come here."""
+        """Wait until all processes have reached this point."""
         self._meetings += 1
         key = f"all/{self._meetings}"
         if self._store.add(f"{key}/arrived", 1) == self.count:
@@ -356,7 +358,7 @@ class Torchrun(Processes):
     # --- failure ---
 
     def may_speak(self) -> bool:
-        """Return whether no other process has reported a failure. The first has priority, as all may have the same."""
+        """Return whether no other process has reported a failure, because all may fail for the same reason."""
         end = time.monotonic() + (1.0 if self.rank > 0 else 0.0)
         while time.monotonic() < end and not self._ask(lambda: self._store.check(["failed"])):
             time.sleep(LOOK)
@@ -368,7 +370,8 @@ class Torchrun(Processes):
         return first == 1 or (first is None and os.environ.get("LOCAL_RANK") == speaker)
 
     def explain(self, error: BaseException) -> WorkerError | None:
-        """Say which processes are gone or hang, if that is what an error of the network means; otherwise None."""
+        """Return a sentence that names the processes that ended or hang, if they caused a network error; otherwise
+        None."""
         is_lost = isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo" in str(error))
         if not is_lost:
             return None
@@ -386,7 +389,10 @@ class Torchrun(Processes):
         )
 
     def _ask(self, question: Callable[[], Any]) -> Any:
-        """Ask the store, but not for longer than ``NO_ANSWER`` seconds; None if there is no answer, now or before."""
+        """Ask the store, but wait at most ``NO_ANSWER`` seconds.
+
+        Return None if it does not answer, or did not before.
+        """
         found: list[Any] = []
 
         def ask() -> None:
@@ -431,7 +437,7 @@ def part_like(tensor: Tensor, like: Tensor) -> Tensor:
 
 
 def _is_part(tensor: Tensor) -> bool:
-    """Whether this is one process's part of a tensor; the class itself is not imported, because that takes long."""
+    """Whether this is one process's part of a tensor. The class is not imported, because that takes long."""
     return hasattr(tensor, "to_local")
 
 

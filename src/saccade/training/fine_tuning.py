@@ -1,4 +1,4 @@
-"""Start from the weights of another model: which of them are trained, how fast, and what is added to them."""
+"""Start from the weights of another model: choose which are trained, with which learning rate, or add LoRA."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _BLOCK = re.compile(r"(encoder|decoder)\.(\d+)\.")
 
 
 def copy_initial_weights(run: RunFolder, network: nn.Module, task: Task) -> tuple[set[str], str]:
-    """Copy the weights of the --init model: all of them if its task is the same, otherwise those that both have.
+    """Copy the weights of the --init model: all of them if its task is the same, otherwise those that both models have.
 
-    If the labels are others, the output layer is not copied: its rows would stand for other labels. Returns the names
+    If the labels differ, the output layer is not copied, because its rows belong to the old labels. Returns the names
     of the tensors that were copied, and a sentence about them for the user.
     """
     if run.init is None:
@@ -53,7 +53,10 @@ def _labels(task: Task) -> list[str] | None:
 
 
 def prepare_layers(network: nn.Module, settings: TrainingSettings, copied: Collection[str]) -> None:
-    """Freeze what the recipe says, and add what LoRA trains instead; what was not copied is always trained by LoRA."""
+    """Freeze the parts that the recipe names, and add LoRA's matrices.
+
+    With LoRA, weights that were not copied are trained.
+    """
     parameters = dict(network.named_parameters())
     if settings.lora_rank:
         if not copied:
@@ -75,7 +78,9 @@ def prepare_layers(network: nn.Module, settings: TrainingSettings, copied: Colle
         for name in names:
             parameters[name].requires_grad_(False)
     if not any(parameter.requires_grad for parameter in network.parameters()):
-        raise OptionError("training.frozen leaves nothing to train; take something out of it.")
+        raise OptionError(
+            "training.frozen names all parts of the network, so nothing would be trained; remove a part from it."
+        )
 
 
 def _parts(name: str) -> list[str]:
@@ -85,9 +90,9 @@ def _parts(name: str) -> list[str]:
 
 
 def rate_share(name: str, names: Collection[str], decay: float) -> float:
-    """The learning rate of a parameter as a fraction of the highest, which the output and the top block have.
+    """Return the learning rate of a parameter as a fraction of the highest rate, that of the output and the top block.
 
-    Each block has ``decay`` times the rate of the block above it, and the embeddings that of the block above them.
+    Each block has ``decay`` times the rate of the block above it, and the embeddings ``decay`` times that of the first.
     """
     block = _BLOCK.match(name)
     if block is None and name.split(".")[0] not in ("input", "source", "target"):

@@ -1,4 +1,4 @@
-"""Stopping when the user asks: Ctrl-C and SIGTERM set a flag that training checks wherever it can stop."""
+"""Stop a run when the user asks: Ctrl-C and SIGTERM set a flag, which training checks wherever it can stop."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Stopped(Exception):
 
 
 class Interrupt:
-    """While this is active, the first signal only sets a flag; a second one acts as usual.
+    """A context in which the first signal only sets a flag, and a second signal acts as usual.
 
     A signal handler in Python cannot run during one long library call, such as training a tokenizer. So a thread also
     receives the signal. If ``check`` is not called within ``grace`` seconds, the thread calls ``last_words`` and ends

@@ -46,7 +46,7 @@ class MetricsLog:
                 self._board.add_scalar(name, value, step)
 
     def sync(self) -> None:
-        """Make sure that the lines are on disk: no checkpoint may exist without the lines before it."""
+        """Flush the lines to disk. This must happen before a checkpoint is written, so that no earlier line is lost."""
         with storage_errors(self._path):
             os.fsync(self._file.fileno())
 

@@ -80,7 +80,7 @@ class Recipe:
         return tomli_w.dumps(self.tables())
 
     def differences(self, other: Recipe) -> list[str]:
-        """One text for each key in which the two recipes train differently, with both values."""
+        """Return one text, with both values, for each key that makes the two recipes train differently."""
         ours, theirs = self._keys(), other._keys()
         keys = [key for key in {**ours, **theirs} if ours.get(key) != theirs.get(key)]
         return [f"{key}: {theirs.get(key)} there, {ours.get(key)} here" for key in keys]
@@ -96,15 +96,16 @@ class Recipe:
         )
 
     def _keys(self) -> dict[str, Any]:
-        """Every key, except for those that only say how several processes work together: a run may change them."""
+        """Return every key, except those that only say how several processes work together, which may change during a
+        run."""
         return _flat(replace(self, distributed=DistributedSettings()).tables())
 
 
 def read_recipe(
     path: Path, overrides: Sequence[str] = (), say: Say = lambda note: None, init: Path | None = None
 ) -> Recipe:
-    """Read a recipe file, and apply overrides of the form ``table.key=value``. ``say`` is called with what a person
-    should know about it. Keys of [model] that the recipe leaves out are those of the model ``init``, if there is one.
+    """Read a recipe file, and apply overrides of the form ``table.key=value``. ``say`` is called with notes for the
+    user. Keys of [model] that the recipe leaves out are those of the model ``init``, if there is one.
     """
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -142,7 +143,7 @@ def read_tables(
 
 
 def _blame_override(sentence: str, where: str, overrides: Sequence[str]) -> str:
-    """Name the override instead of the file if the value that an error complains about comes from it."""
+    """If the wrong value of an error comes from an override, name the override instead of the file."""
     subject = sentence.partition(";")[0]
     for override in reversed(overrides):
         table, _, name = override.partition("=")[0].strip().rpartition(".")

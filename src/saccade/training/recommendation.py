@@ -55,7 +55,7 @@ class Timing(NamedTuple):
 
 @dataclass(frozen=True)
 class Request:
-    """What a user gives instead of a recipe: the data, and perhaps some settings, a size or a time."""
+    """What a user gives instead of a recipe: data files and, optionally, settings, a size or a number of minutes."""
 
     task: str
     data: dict[str, Any]  # the ``[data]`` table
@@ -74,7 +74,7 @@ class Request:
 
 
 def recipe_for_run(request: Request, folder: Path, say: Say) -> Recipe:
-    """The recipe for a run: a recommended one the first time, and afterwards the one saved in its folder."""
+    """Return the recipe for a run: a recommended recipe for a new run, otherwise the recipe saved in its folder."""
     data_overrides = [override for override in request.overrides if override.startswith("data.")]
     checked = read_tables({"task": request.task, "data": request.data}, request.where, data_overrides).settings["data"]
     data = checked.model_dump(exclude_defaults=True)
@@ -176,7 +176,7 @@ def _timed(
     for all of them.
 
     Each batch is timed twice and the shorter time counts, so that brief interruptions do not matter. A validation is
-    timed on a few examples; a network that has hardly been trained writes long texts, so it is not timed too short.
+    timed on a few examples. An untrained network writes long texts, so the estimate is rather too long than too short.
     """
     began = time.monotonic()
     most = min(TIMED_EXAMPLES, max(EXAMPLES_PER_MINUTE, EXAMPLES_PER_MINUTE * minutes))

@@ -89,13 +89,13 @@ def train(
 
 
 def _note_extension(run: RunFolder, display: Display) -> None:
-    """Say what it means that a run trains longer than before."""
+    """Tell the user what happens because the run now trains longer."""
     if run.extended:
         display.say(
             "The run now trains longer; the learning rate follows the longer schedule, so it may rise at first."
         )
     if run.unlimited:
-        display.say("It has more updates than before, so training.minutes no longer limits it.")
+        display.say("The run has more updates than before, so training.minutes no longer limits it.")
 
 
 def _announce(run: RunFolder, trainer: Trainer, display: Display) -> None:
@@ -124,7 +124,7 @@ class _Recorder:
         self._begin_interval()
 
     def _begin_interval(self) -> None:
-        """Begin to count what the next line of the log says about speed."""
+        """Reset the counters for the speed in the next line of the log."""
         self._since, self._predictions = time.monotonic(), 0
         self._own_seconds: list[list[float]] = []
 
@@ -138,7 +138,8 @@ class _Recorder:
             self._begin_interval()
 
     def _speed(self) -> dict[str, dict[str, float]]:
-        """What all processes predicted per second since the last line, and the usual seconds of each for an update.
+        """Return the predictions per second of all processes since the last line, and the median seconds per update of
+        each.
 
         The median of these seconds leaves out the updates before which the first process saved a checkpoint.
         """
@@ -172,7 +173,7 @@ class _Recorder:
 
 
 class _Follower:
-    """What the other processes do while the first one records."""
+    """The listener of the other processes, which take part while the first process records."""
 
     validations: Sequence[int] = ()
 

@@ -103,8 +103,10 @@ class RunFolder:
         self._is_new = True
 
     def _drop_limit(self, kept: Recipe) -> None:
-        """Drop the time limit of a run whose updates are raised while its limit stays the same: it is used up. Once it
-        is dropped, the same command continues the run, and more updates extend it."""
+        """Drop the time limit of a run if its updates are raised but its limit is not, because its time is used up.
+
+        Once the limit is dropped, the same command continues the run, and more updates extend it.
+        """
         ours, theirs = self.recipe.training, kept.training
         if ours.minutes is None or (theirs.minutes == ours.minutes and theirs.steps >= ours.steps):
             return

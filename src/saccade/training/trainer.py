@@ -42,7 +42,7 @@ TRIED = 16
 
 @dataclass
 class Progress:
-    """How far a run has come; a checkpoint stores this besides the tensors."""
+    """How far a run has come. A checkpoint stores this in addition to the tensors."""
 
     step: int = 0  # updates done
     epoch: int = 0
@@ -132,7 +132,7 @@ class Trainer:
             listener.updated(progress, loss, rate, tokens)
 
     def _one_clock(self, seconds: float) -> float:
-        """The seconds of the first process, if they decide how long all of them train."""
+        """Return the elapsed seconds of the first process, which decide for all processes if there is a time limit."""
         return seconds if self.settings.minutes is None else self.processes.agreed(seconds)
 
     @property
@@ -143,7 +143,8 @@ class Trainer:
 
     @property
     def last_step(self) -> int:
-        """The step where the schedule ends: that of the recipe, or an earlier one if there is no time for all."""
+        """The step at which the schedule ends: the recipe's last step, or an earlier one if there is not enough
+        time."""
         return self.settings.steps if self.progress.end is None else self.progress.end
 
     def _keep_time(self, first: int, began: float) -> None:
@@ -164,14 +165,14 @@ class Trainer:
 
     @property
     def is_late(self) -> bool:
-        """Whether the time is up, if there is a limit: only enough is left for the last validation and the test."""
+        """Whether the time limit leaves only enough time for the last validation and the test."""
         minutes = self.settings.minutes
         return minutes is not None and self.progress.seconds >= 60 * minutes - self._reserved
 
     def reserve(self) -> None:
-        """Estimate how long the last validation and what follows it will take, until a validation has been timed.
+        """Estimate how long the last validation and the test will take; used until a validation has been timed.
 
-        A network that has hardly been trained writes long texts, so this is not too short. No random numbers are used.
+        An untrained network writes long texts, so the estimate is not too short. No random numbers are used.
         """
         if self.settings.minutes is None:
             return
@@ -324,7 +325,7 @@ class Trainer:
         return vars(self.progress).copy()
 
     def restore(self, checkpoint: Checkpoint, extended: bool = False) -> None:
-        """Continue exactly where the checkpoint was saved; ``extended`` if the recipe trains longer since."""
+        """Continue exactly where the checkpoint was saved. ``extended`` says that the recipe now trains longer."""
         tensors = checkpoint.tensors
         ours = unshared(self._trained)
         self._swap({name: part_like(tensors[f"model.{name}"], like) for name, like in ours.items()})

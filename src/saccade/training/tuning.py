@@ -62,7 +62,7 @@ class _TuningSearch:
         self.deadline = time.monotonic() + 60 * minutes - spent
 
     def _open(self) -> Study:
-        """The study in the folder, or a new one whose first trial is the recipe."""
+        """Open the study in the folder, or create one whose first trial has the recipe's own settings."""
         with needs_extra("tune", "saccade tune"):
             import optuna
             from optuna.storages import JournalStorage
