@@ -1,4 +1,4 @@
-"""A fixed matrix beside a dynamic one (lecture 000): W stays, A changes."""
+"""A fixed matrix compared with attention weights (lecture 000): W stays the same, A changes."""
 
 from __future__ import annotations
 

@@ -222,7 +222,7 @@ def test_rows_of_zeros_and_other_keys() -> None:
     weights = written((1, 1, 4, 4))
     weights[0, 0, 2] = 0
     assert not saccade.view([weights]).notes
-    assert saccade.view([written((1, 1, 2, 5))]).notes == {"layer.0": "2 queries look at 5 keys"}
+    assert saccade.view([written((1, 1, 2, 5))]).notes == {"layer.0": "2 queries attend to 5 keys"}
     assert not saccade.view({"cross": [written((1, 1, 2, 5))]}).notes
 
 

@@ -1,4 +1,4 @@
-"""``attend``: the single entry point to attention. Every model calls it, and every kernel and view works through it.
+"""``attend``: the function that every model calls to compute attention, with every kernel.
 
     output = weights(score(query, key) + bias, where the mask allows) · value
 
@@ -139,7 +139,8 @@ def _choose(kernel: Kernel, call: Call) -> Literal["equation", "fused"]:
 
 
 def _equation(call: Call, value: Tensor, dropout: float, owner: nn.Module | None) -> tuple[Call, Tensor]:
-    """Compute the equation in blocks of whole rows; the returned call includes the decisions, if there were any."""
+    """Compute the equation in blocks of whole rows; the returned call includes the choices of hard attention, if
+    any."""
     _, heads, num_rows, num_columns = call.shape
     if value.shape[1] != heads:
         value = value.repeat_interleave(heads // value.shape[1], dim=1)

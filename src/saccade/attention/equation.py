@@ -72,7 +72,7 @@ class Indices(NamedTuple):
 
 @dataclass(eq=False)
 class After:
-    """What happens to the output of a call, as far as it is known; filled in while the model runs."""
+    """What the model does with the output of a call, as far as known: W_O and the gradient. Filled in while it runs."""
 
     projection: Float[Tensor, "HV E"] | None = None  # W_O, which takes the outputs of all heads side by side
     version: int = 0  # of that tensor, when it was used

@@ -35,8 +35,8 @@ class Cache(Protocol):
     """Keeps the keys and values of the positions read so far, so that each step projects only the new ones.
 
     The hypotheses of a beam search continue the same sequence and share its keys. Each hypothesis adds its own keys
-    beside those of the others, and a mask says which of them belong to its history. The search therefore copies no
-    keys when one hypothesis replaces another.
+    next to those of the others, and a mask says which keys belong to its history. The search therefore copies no keys
+    when one hypothesis replaces another.
     """
 
     positions: list[int]

@@ -7,8 +7,8 @@ is never needed, and it runs unchanged as a ``mask_mod`` of ``torch.nn.attention
     causal & padding(lengths)        # a decoder on a padded batch
     window(3) | ~causal              # neighbours, and everything ahead
 
-A rule can also say two things without being evaluated, so that a kernel can skip work: which columns are the only
-ones that may be allowed (``span``), and where everything is allowed (``is_full``).
+So that a kernel can skip work, a rule can also tell two things without being evaluated: outside which columns nothing
+is allowed (``span``), and where everything is allowed (``is_full``).
 """
 
 from __future__ import annotations

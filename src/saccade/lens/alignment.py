@@ -50,7 +50,7 @@ class AlignmentChoice(Config):
 
 
 class RankedChoice(NamedTuple):
-    """One way to read the alignment, and how well it does on some sentences."""
+    """A choice of attention, heads and row, and how well its links agree with the gold links of some sentences."""
 
     choice: AlignmentChoice
     agreement: Agreement  # between its links and the gold links
@@ -112,7 +112,7 @@ def align(
 def rank_alignments(
     candidates: Mapping[str, Alignable], lengths: Sequence[PairLengths], gold: Sequence[Collection[WordLink]]
 ) -> list[RankedChoice]:
-    """Rank all ways to read an alignment, the best first: each attention, each head or the mean, and both row offsets.
+    """Rank all choices for an alignment, the best first: each attention, each head or the mean, and both row offsets.
 
     ``candidates`` are the attentions of a forced pass over one batch of training sentences, by name. ``gold`` are the
     links between its tokens, known or from ``cooccurrence_links``. The agreement of the links decides, then the weight

@@ -1,7 +1,8 @@
 """Compare a model's output before and after a change, to see what the output depends on.
 
-Attention weights say where a head looked. To find out whether the output depends on it, run the model without that
-head or link (``saccade.attention.watching.edit``), and compare the output and the probability of each of its tokens.
+Attention weights show where a head attends to. To find out whether the output depends on that, run the model without
+that head or link (``saccade.attention.watching.edit``), and compare the output and the probability of each of its
+tokens.
 """
 
 from __future__ import annotations

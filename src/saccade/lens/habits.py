@@ -1,8 +1,8 @@
-"""What each head is for, in numbers: how widely it looks, how far, at the token before, at itself, at the same word.
+"""Measure what each head does: its entropy, its distance, and its weight on the previous, the same and equal tokens.
 
 Such heads have names in the literature: previous-token heads and induction heads (Elhage et al. 2021; Olsson et al.
-2022), positional heads (Voita et al. 2019). The measures are means over the rows of one input, so they say what a head
-does here, not what it does always.
+2022), positional heads (Voita et al. 2019). The measures are means over the rows of one input, so they show what a head
+does for this input, not in general.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Habits", "habits"]
 
 @dataclass(frozen=True)
 class Habits:
-    """The measures of one head. Those within one sequence are None where the columns are another sequence.
+    """The measures of one head. Measures that need one sequence are None if the columns are another sequence.
 
     ``entropy`` is in bits and ``distance`` in tokens. ``previous`` and ``itself`` are the mean weights of the token
     before and of the token itself. ``same`` is the mean weight of other tokens with the same text, over the rows that

@@ -63,7 +63,7 @@ def entropy(
 def distance(
     trace: Trace, *, batch: int = 0, padding: Bool[Tensor, " Q"] | None = None, progress: ReportProgress | None = None
 ) -> Float[Tensor, " H"]:
-    """Return how many tokens away each head looks: the mean over its rows of Σ_j weight[i, j] · |i - j|.
+    """Return the distance of each head in tokens: the mean over its rows of Σ_j weight[i, j] · |i - j|.
 
     Rows that are ``padding`` are not counted.
     """

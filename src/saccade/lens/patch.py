@@ -176,7 +176,7 @@ def patch(
 
 
 def _check_metrics(right: float, wrong: float, again: float) -> None:
-    """Refuse a metric that does not differ between the inputs, or that differs between two passes over the same one."""
+    """Refuse a metric that is equal on both inputs, or that differs between two passes over the same input."""
     if right == wrong:
         raise OptionError(f"The metric is {right:g} on both inputs, so there is no difference to explain.")
     if abs(again - wrong) > SAME * abs(right - wrong):

@@ -52,7 +52,7 @@ _ROUNDING, _HALF_ROUNDING = 1e-3, 2e-2
 
 @dataclass(frozen=True)
 class Source:
-    """The traces of a view, and what a reader must know about them."""
+    """The traces of a view, with notes about them."""
 
     traces: dict[str, Trace]
     notes: dict[str, str] = field(default_factory=dict)  # remarks on single attentions
@@ -223,5 +223,5 @@ def _note(name: str, weights: Tensor) -> str | None:
     if len(totals) and float((totals - 1).abs().max()) > allowed:
         notes.append(f"rows sum to {float(totals.min()):.3g} to {float(totals.max()):.3g}, not to 1")
     if weights.shape[2] != weights.shape[3] and not is_cross_by_name(name):
-        notes.append(f"{weights.shape[2]} queries look at {weights.shape[3]} keys")
+        notes.append(f"{weights.shape[2]} queries attend to {weights.shape[3]} keys")
     return "; ".join(notes) or None

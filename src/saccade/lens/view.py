@@ -141,7 +141,7 @@ class View:
         return self._over_heads(name, head, words, slice(None), slice(None))
 
     def row(self, name: str, row: int, *, words: bool = False) -> Float[Tensor, "H K"]:
-        """Return how much one token or word takes from each key, in each head."""
+        """Return the weights of one token or word on all keys, in each head."""
         trace, axis = self._trace(name), self.rows[name]
         count = axis.size(words)
         if not -count <= row < count:
@@ -153,7 +153,7 @@ class View:
         return merge(tile.double(), [0] * len(pieces), self.columns[name].words).squeeze(-2).to(tile.dtype)
 
     def one_row(self, name: str, row: int, head: Head = "mean", *, words: bool = False) -> Float[Tensor, " K"]:
-        """Return how much one token or word takes from each key, in one head or in all heads combined."""
+        """Return the weights of one token or word on all keys, in one head or in all heads combined."""
         every = self.row(name, row, words=words)
         self._check_head(head)
         if isinstance(head, int):
@@ -216,7 +216,7 @@ class View:
         return measures.entropy(self._trace(name), batch=self.batch, padding=self._padding(name), progress=progress)
 
     def distance(self, name: str, progress: ReportProgress | None = None) -> Float[Tensor, " H"]:
-        """Return how many tokens away each head looks, averaged over its rows; self-attention only."""
+        """Return the mean distance of each head in tokens, for self-attention only."""
         if not self.is_self(name):
             place = self.traces[name].place
             is_across = place is None or place.source == "cross"
@@ -225,11 +225,11 @@ class View:
         return measures.distance(self._trace(name), batch=self.batch, padding=self._padding(name), progress=progress)
 
     def norms(self, name: str, head: Head = "mean") -> Float[Tensor, "Q K"]:
-        """What each weight is worth: the length of weight · value · W_O (``Trace.norms``)."""
+        """Return the norm of weight · value · W_O for each weight (``Trace.norms``)."""
         return self._of_head(self._trace(name).norms(batch=self.batch), head)
 
     def output_norms(self, name: str) -> Float[Tensor, "H Q"]:
-        """The length of what each head adds to the output of each token (``Trace.output_norms``)."""
+        """Return the norm of the vector that each head adds to the output of each token (``Trace.output_norms``)."""
         return self._trace(name).output_norms(batch=self.batch)
 
     def times_gradient(self, name: str, head: Head = "mean") -> Float[Tensor, "Q K"]:
@@ -285,7 +285,7 @@ class View:
         return render_page(self, **_checked("A page", render_page, options))
 
     def page(self, **options: Any) -> Frame:
-        """Return the same page in a frame for a notebook, which shows it without options for a bare view."""
+        """Return the same page in a frame for a notebook; a view at the end of a cell shows it without options."""
         from saccade.lens.page import render_frame, render_page
 
         return render_frame(self, **_checked("A page", render_page, options))
@@ -375,7 +375,7 @@ def view(
     batch: int | None = None,
     gold: Iterable[WordLink] | None = None,
 ) -> View:
-    """Show what a model looked at, with its tokens: ``saccade.view(seen, tokens)``.
+    """Show the attention of a model with its tokens: ``saccade.view(seen, tokens)``.
 
     Args:
         seen: what ``watch`` saw, or weights (batch, heads, queries, keys) that a model returned: a list of layers

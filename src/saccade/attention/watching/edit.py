@@ -1,7 +1,7 @@
 """``edit``: switch off heads, replace their outputs and forbid links while a model runs, to see what depends on them.
 
-Where a head looks does not tell you what that is good for. An experiment does: run the model again without the head,
-or without the link, and compare the outputs (Michel 2019, §2.2, switches heads off in the same way).
+Attention weights do not show whether the output depends on a head. An experiment does: run the model again without the
+head, or without the link, and compare the outputs (Michel 2019, §2.2, switches heads off in the same way).
 """
 
 from __future__ import annotations

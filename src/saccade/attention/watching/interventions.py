@@ -42,7 +42,7 @@ CHECKPOINTED = (
 
 
 class Shared(NamedTuple):
-    """Rows that are the hypotheses of one search, side by side and all at the same position in their texts."""
+    """Rows that are not successive positions but hypotheses of one search, all at the same position in their texts."""
 
     position: int
     key_positions: Sequence[int] | None  # where each key is in its text; None: 0, 1, 2, ...

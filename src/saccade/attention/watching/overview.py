@@ -30,7 +30,7 @@ TILE_COLUMNS = 2048
 
 @dataclass(frozen=True)
 class Overview:
-    """A picture of one head: each cell the mean or the maximum of a rectangle of weights."""
+    """A picture of one head, in which each cell is the mean or the maximum of a rectangle of weights."""
 
     values: Float[Tensor, "rows columns"]
     cell: tuple[int, int]  # number of queries and keys in a cell; the last row and column may hold fewer

@@ -104,7 +104,7 @@ class Trace:
         return _without_chosen(tile, head, batch)
 
     def row(self, row: int, *, head: int | None = None, batch: int | None = None) -> Float[Tensor, "*BH K"]:
-        """Return how much one query takes from each key."""
+        """Return the weights of one query on all keys."""
         row = _one_or_all("row", row, self.shape[2]).start
         return self.tile(slice(row, row + 1), slice(None), head=head, batch=batch).squeeze(-2)
 
@@ -122,7 +122,7 @@ class Trace:
         return self.tile(slice(None), slice(None), head=head, batch=batch)
 
     def top(self, row: int, k: int = 5, *, head: int = 0, batch: int = 0) -> list[KeyWeight]:
-        """Return the k keys that one query takes most from, the strongest first."""
+        """Return the k keys with the largest weights for one query, the largest first."""
         if k < 1:
             raise OptionError(f"top() needs k to be at least 1, not {k}.")
         weights = self.row(row, head=head, batch=batch)
@@ -184,9 +184,9 @@ class Trace:
 
     @_without_gradients()
     def norms(self, *, head: int | None = None, batch: int | None = None) -> Float[Tensor, "*BH Q K"]:
-        """What each weight is worth: the length of weight · value · W_O, which is added to the query's output.
+        """Return the norm of weight · value · W_O, the vector that each key adds to the query's output.
 
-        A large weight on a short vector is worth little (Kobayashi 2020, §3).
+        A large weight on a short vector contributes little (Kobayashi 2020, §3).
         """
         batches, heads = self._select(head, batch)
         vectors = self._projected(self.values()[batches.start : batches.stop, heads.start : heads.stop], heads)
@@ -196,14 +196,15 @@ class Trace:
 
     @_without_gradients()
     def output_norms(self, *, head: int | None = None, batch: int | None = None) -> Float[Tensor, "*BH Q"]:
-        """The length of what each head adds to each query's output: of weights · values · W_O."""
+        """Return the norm of weights · values · W_O, the vector that each head adds to each query's output."""
         batches, heads = self._select(head, batch)
         outputs = self.outputs()[batches.start : batches.stop, heads.start : heads.stop]
         return _without_chosen(self._projected(outputs, heads).norm(dim=-1).to(outputs.dtype), head, batch)
 
     @_without_gradients()
     def times_gradient(self, *, head: int | None = None, batch: int | None = None) -> Float[Tensor, "*BH Q K"]:
-        """Each weight times its gradient: to first order, how much the differentiated number depends on it.
+        """Return each weight times its gradient: to first order, how much the differentiated number depends on the
+        weight.
 
         First call ``backward()`` on one number that is computed from the model's output.
         """

@@ -72,7 +72,7 @@ def entropy(
     theme: ThemeName = "light",
     progress: ReportProgress | None = None,
 ) -> Figure:
-    """Draw each head's mean entropy in bits, and for self-attention how many tokens away it looks."""
+    """Draw each head's mean entropy in bits, and for self-attention its mean distance in tokens."""
     names = _chosen(view, names)
     title = title or "; ".join(view.left_out) or None
     bits, away = _measured(view, names, progress)

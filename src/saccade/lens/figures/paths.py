@@ -34,8 +34,8 @@ def draw_paths(
 ) -> Figure:
     """Draw observed paths as solid lines, the most likely futures dashed, sampled futures faint, true ones dotted.
 
-    ``weights`` are how much the first prediction of the agent ``chosen`` attends to each observed moment of every
-    agent. The thickness of a line shows the total weight of an agent, and the size of a dot the weight of a moment.
+    ``weights`` are how much the first prediction of the agent ``chosen`` attends to each observed time step of every
+    agent. The thickness of a line shows the total weight of an agent, and the size of a dot the weight of a time step.
     """
     parts = [past, likely, *drawn, *([] if true is None else [true])]
     every = np.concatenate([part.reshape(-1, 2) for part in parts])

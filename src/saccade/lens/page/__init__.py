@@ -47,7 +47,7 @@ _HEIGHT = 760  # pixels: height of the frame in a notebook
 
 
 class Lead(NamedTuple):
-    """What comes first on the page of an answer: the answer, how sure the model is, and a picture of it in PNG."""
+    """The top of the page: the answer, a sentence on its probability, and a PNG picture of it."""
 
     text: str
     certainty: str = ""
@@ -119,7 +119,7 @@ def render_page(
 
 
 def _check_opening(view: View, chosen: Mapping[str, Sequence[int]], name: str, head: Head | None, kind: str) -> None:
-    """Refuse to open on what is not on the page."""
+    """Refuse an attention, a head or a kind of view that is not on the page."""
     if name not in chosen:
         raise UnknownNameError("attention on the page", name, chosen)
     if kind not in get_args(PageKind):

@@ -1,7 +1,8 @@
-"""A fixed matrix beside a dynamic one (lecture 000): a feed-forward layer's W, and attention's A, for two inputs.
+"""Compare a fixed matrix with attention weights (lecture 000): a feed-forward layer's W and attention's A, for two
+inputs.
 
 A layer of fixed weights computes Y = X W with the same W for every X. Attention computes Z = A V, and A itself depends
-on X. So with other inputs, W stays and A changes.
+on X. So if the inputs change, W stays the same and A changes.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ def fixed_and_dynamic(document: WalkDocument) -> list[tuple[str, list[Step]]]:
     in reverse order. W is the value matrix of the document, taken as the weights of a feed-forward layer."""
     if document.inputs is None or document.W_value is None or document.heads > 1:
         raise OptionError(
-            "A fixed matrix beside a dynamic one needs inputs, W_query, W_key, W_value and one head, as in the example "
+            "Comparing a fixed matrix with attention weights needs inputs, W_query, W_key, W_value and one head, as "
+            "in the example "
             "'projection'."
         )
     reverse = tuple(tuple(reversed(row)) for row in document.inputs)
