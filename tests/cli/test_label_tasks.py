@@ -208,3 +208,34 @@ def test_evaluate_and_predict_read_utf8_as_utf8_whatever_the_training_file_was(t
             succeed(capsys, *command, tmp_path / f"{name}.csv") for name in ("latin-1", "utf-8", "utf-8-sig")
         ]
         assert others == [first, first]
+
+
+def test_several_labels_are_written_as_train_reads_them(tmp_path: Path, capsys: Capture) -> None:
+    """The answers, as the labels of the texts, are all right: the separator is that of the training file."""
+    texts = {"a great film": "good|film", "an awful film": "film", "a great plot": "good", "an awful plot": "bad"}
+    for name in ("all.tsv", "valid.tsv"):
+        lines = ["text\tlabel", *list(map("\t".join, texts.items())) * 8]
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    given = ["--data", tmp_path / "all.tsv", "--data", tmp_path / "valid.tsv", "-o", tmp_path / "run"]
+    chosen = ["data.label_separator=|", "model.width=16", "model.embedding_width=16", "training.lr=1e-2", *SHORT]
+    succeed(capsys, "train", "--task", "classification", *given, *settings(*chosen))
+    (tmp_path / "new.txt").write_text("".join(f"{text}\n" for text in texts))
+    answers = succeed(capsys, "predict", tmp_path / "run", tmp_path / "new.txt").splitlines()
+    assert "good|film" in answers or "film|good" in answers
+    rows = ["text\tlabel", *(f"{text}\t{answer}" for text, answer in zip(texts, answers, strict=True))]
+    (tmp_path / "again.tsv").write_text("".join(f"{row}\n" for row in rows))
+    assert succeed(capsys, "evaluate", tmp_path / "run", "--data", tmp_path / "again.tsv").startswith(
+        "accuracy 100.00\n"
+    )
+
+
+def test_lines_without_labels_are_not_scored_as_if_they_had_one(
+    tmp_path: Path, capsys: Capture, classifier: Path
+) -> None:
+    path = tmp_path / "half.txt"
+    path.write_text("good a great film\nbad an awful plot\nthe awful book\nA great plot\n")
+    expected = f"{path}, line 3: the line begins with 'the', which is not a label of this model, like 2 lines of 4;"
+    assert_refused(run(capsys, "evaluate", classifier / "run", "--data", path), expected)
+    path.write_text("good a great film\nbad an awful plot\nnew an awful plot\n")  # a label that training never saw
+    out = succeed(capsys, "evaluate", classifier / "run", "--data", path, "--columns", "1,0")
+    assert "1 of 3 labels are not in training and count as errors: new 1" in out

@@ -8,6 +8,7 @@ import pytest
 
 from saccade.data.inputs import read_texts
 from saccade.data.labelled import LabelledText, read_labelled
+from saccade.data.tables import find_separator
 from saccade.errors import FileError
 
 
@@ -61,11 +62,42 @@ def test_a_few_western_letters_are_not_taken_for_a_code_page_of_dos(tmp_path: Pa
     assert "it was read as cp1252" in report.notes[0]
 
 
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("Съешь же ещё этих мягких булок", "cp1251"),
+        ("Привет", "koi8-r"),
+        ("これは良い映画でした", "shift_jis"),
+        ("这部电影很好看", "gb18030"),
+        ("jego mały żółw chciał całą noc być blisko wody", "cp1250"),
+        ("Příliš žluťoučký kůň", "iso8859_2"),
+        ("l'élève était déjà là, à la fenêtre", "cp850"),
+        ("l'élève était déjà là, à la fenêtre", "mac_roman"),
+    ],
+)
+def test_other_encodings_are_not_guessed(tmp_path: Path, text: str, encoding: str) -> None:
+    """A wrong guess would garble every text without an error."""
+    file = write(tmp_path / "a.csv", f"text,label\n{text.replace(',', '')},pos\n".encode(encoding))
+    with pytest.raises(FileError, match=r"is neither UTF-8 nor western text .*; give its encoding, such as cp1250"):
+        read_labelled(file)
+    assert read_labelled(file, encoding=encoding)[0][0].text == text.replace(",", "")
+
+
+@pytest.mark.parametrize("text", ["Żeby…", "été", "à", "l’été — «déjà»", "naïve", "Ærø på Ål", "¿Qué?", "25\xa0°C"])
+def test_short_western_texts_are_read(tmp_path: Path, text: str) -> None:
+    text = text.replace("Ż", "Z")
+    file = write(tmp_path / "a.txt", f"pos {text}\n".encode("cp1252"))
+    assert read_labelled(file)[0][0].text == text.replace("\xa0", " ")
+
+
 def test_json_truth_values_are_labels_and_no_texts(tmp_path: Path) -> None:
     file = write(tmp_path / "a.jsonl", '{"text": "x", "label": true}\n')
     assert read_labelled(file)[0][0].label == "true"
-    with pytest.raises(FileError, match=r"line 1: column 'label' is 1.5; expected text\."):
-        read_labelled(write(file, '{"text": "x", "label": 1.5}\n'))
+    for written, label in (("1.5", "1.5"), ("1.0", "1"), ("1", "1"), ("-0.0", "0"), ("1e3", "1000")):
+        assert read_labelled(write(file, f'{{"text": "x", "label": {written}}}\n'))[0][0].label == label
+    for written in ("1e999", "null", "[1]"):
+        with pytest.raises(FileError, match=r"line 1: column 'label' is .*; expected text\."):
+            read_labelled(write(file, f'{{"text": "x", "label": {written}}}\n'))
     with pytest.raises(FileError, match=r"line 1: column 'text' is 3; expected text\."):
         read_labelled(write(file, '{"text": 3, "label": 1}\n'))
 
@@ -112,3 +144,73 @@ def test_bad_rows_are_skipped_on_request_and_counted(tmp_path):
         f"4 bad rows were skipped, the first: {path}, line 2: the line has 1 column; expected 2, as in the first line"
     )
     assert report.read == 2
+
+
+SEMICOLONS = [f"{('pos', 'neg')[n % 2]};the film {n}, was {('fine', 'dull')[n % 2]}" for n in range(30)]
+
+
+@pytest.mark.parametrize("header", [[], ["label;text"]])
+def test_a_file_that_two_separators_divide_is_asked_about(tmp_path: Path, header: list[str]) -> None:
+    """Exactly one comma in each line divides it like the semicolon, but into other texts."""
+    file = write(tmp_path / "a.csv", "".join(f"{line}\n" for line in [*header, *SEMICOLONS]))
+    expected = [tuple(line.split(";")) for line in SEMICOLONS]
+    if header:
+        found, report = read_labelled(file)
+        assert "separated by semicolons" in report.notes
+    else:
+        asked = (
+            r"line 1: the cells .* may be separated by commas \(2 cells\) or semicolons \(2 cells\); say which it is \("
+        )
+        with pytest.raises(
+            FileError, match=asked + r"--separator for predict and evaluate, data\.separator for training"
+        ):
+            read_labelled(file)
+        found, _ = read_labelled(file, separator=";")
+    assert [(one.label, one.text) for one in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "mark"),
+    [
+        (["pos;one, two", "neg;three"], ";"),  # only semicolons divide each line
+        (["pos,one; two", "neg,three"], ","),
+        (["pos\tone, two", "neg\tthree"], "\t"),
+        (['pos,"one; two"', 'neg,"three; four"'], ","),  # with ; there would be quotes inside cells
+        (['"pos";"one, two"', '"neg";"three, four"'], ";"),
+        (['pos;"one ""two"", or so"', 'neg;"three, four"'], ";"),
+        (["pos;a, b, c", "neg;d, e, f"], ";"),  # with commas there would be three columns, which nobody named
+        (["pos,one", "neg,two, three"], ","),  # none divides all lines: the line that does not fit is named
+    ],
+)
+def test_the_separator_is_the_only_one_that_divides_each_line(tmp_path: Path, lines: list[str], mark: str) -> None:
+    file = write(tmp_path / "a.csv", "".join(f"{line}\n" for line in lines))
+    assert find_separator(file, "utf-8", ("label", "text"), ("label", "text")) == mark
+
+
+def test_rows_over_many_lines_have_one_separator(tmp_path: Path) -> None:
+    rows = [f'pos;"a\nb, {"c" * (n % 3)}"' for n in range(700)]  # more lines than are looked at
+    file = write(tmp_path / "a.csv", "".join(f"{row}\n" for row in rows))
+    assert len(read_labelled(file)[0]) == 700
+
+
+def test_a_tab_in_a_text_of_fasttext_ends_no_label(tmp_path: Path) -> None:
+    for encoding in ("utf-8", "utf-8-sig", "utf-16"):
+        file = write(tmp_path / "a.txt", "__label__a so\tgood\n__label__b not\tbad\n".encode(encoding))
+        assert [(one.label, one.text) for one in read_labelled(file)[0]] == [
+            ("__label__a", "so good"),
+            ("__label__b", "not bad"),
+        ]
+    with pytest.raises(FileError, match=r"line 1: it begins with several labels; .* set data\.label_separator\."):
+        read_labelled(write(file, "__label__a __label__b so good\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("a b\tso good\nc d\tnot\tbad\n", ["a b", "c d"]),  # each line has a tab: it ends the label
+        ("a so\tgood\nb not bad\n", ["a", "b"]),  # a line has none: a space does
+        ("a\tso good\nb not\tbad\nc fine\n", ["a", "b", "c"]),
+    ],
+)
+def test_what_ends_a_label_is_the_same_in_all_lines(tmp_path: Path, text: str, labels: list[str]) -> None:
+    assert [one.label for one in read_labelled(write(tmp_path / "a.txt", text))[0]] == labels

@@ -137,7 +137,7 @@ def test_texts_with_several_labels_are_trained_scored_and_exported(labelled: Pat
         shares = opened.model(batch.tokens, batch.lengths)[0].sigmoid().tolist()
     assert answer.probabilities == pytest.approx(dict(zip(opened.task.labels, shares, strict=True)))
     assert set(answer.record()["labels"]) == {name for name, one in answer.probabilities.items() if one >= 0.5}
-    examples, _ = read_labelled(labelled, separator=",")
+    examples, _ = read_labelled(labelled, label_separator=",")
     assert examples[3].labels == ()
     scores = opened.evaluate(examples).scores
     assert set(scores) == {"accuracy", "macro_f1", "micro_f1"}

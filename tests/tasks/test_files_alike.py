@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 from torch import nn
 from toy_labels import classification, tagging, toy_sentences, toy_texts
 
-from saccade.data.lines import InheritedEncoding
+from saccade.data.lines import ChosenEncoding, InheritedEncoding
 from saccade.data.structures import Molecule, from_dot_bracket, to_connectivity_table
 from saccade.data.tagged import TaggedSentence
 from saccade.errors import FileError, InputTypeError, OptionError
@@ -279,6 +280,67 @@ def test_plain_texts_stay_plain_texts(tmp_path: Path, name: str, trained: str) -
         predictor.read_otherwise()
 
 
+#: Two sentences with one comma each, as a table or as texts.
+COMMAS = ["not good, not bad", "so fine, so great"]
+
+
+@pytest.mark.parametrize("trained", ["a.csv", "a.tsv", "a.txt", "a.jsonl"])
+def test_texts_with_commas_on_a_stream_are_those_of_a_text_file(tmp_path: Path, trained: str) -> None:
+    """A table would have labels of the model, or names of its columns."""
+    predictor = opened(classification(toy_texts(20, seed=1)), {"file": trained})
+    path, content = tmp_path / "a.txt", "".join(f"{line}\n" for line in COMMAS).encode()
+    path.write_bytes(content)
+    for read in (predictor.read_file(path), predictor.read_stream(io.BytesIO(content)), predictor.read_bytes(content)):
+        assert read[0] == COMMAS
+    table = b"good,not great\nbad,so fine\n"
+    if trained == "a.csv":
+        assert predictor.read_stream(io.BytesIO(table))[0] == ["not great", "so fine"]
+        with pytest.raises(FileError, match=r"such as --columns 0, or add --lines if each line is a text"):
+            predictor.read_file(path.rename(tmp_path / "a.csv"))
+
+
+@pytest.mark.parametrize("data", [{}, {"source_column": "0", "target_column": "1"}])
+def test_a_stream_that_may_be_a_table_or_texts_is_asked_about(data: dict[str, Any]) -> None:
+    predictor = opened(Translation(TranslationState(WORDS, WORDS)), {"table": "a.csv", **data})
+    content = "".join(f"{line}\n" for line in COMMAS).encode()
+    quoted = [b'"Yes", he said.\n"No", she said.\n', content]
+    for lines in quoted:
+        with pytest.raises(FileError, match="Standard input may be a table, with 2 cells in each line, or texts; add"):
+            predictor.read_stream(io.BytesIO(lines))
+    predictor.read_otherwise(lines=True)
+    assert predictor.read_stream(io.BytesIO(content))[0] == COMMAS
+    predictor.read_otherwise(columns="1,0")
+    assert predictor.read_stream(io.BytesIO(content))[0] == ["not bad", "so great"]
+    predictor.read_otherwise(separator=",", columns="0")
+    assert predictor.read_stream(io.BytesIO(content))[0] == ["not good", "so fine"]
+
+
+def test_a_semicolon_table_is_read_alike_by_all(tmp_path: Path) -> None:
+    lines = [f"{('good', 'bad')[n % 2]};it {n}, {'so ' * (n % 2)}fine" for n in range(12)]
+    for setting, extra in (({}, " or,"), ({"separator": ";"}, "")):  # once with other numbers of commas, once as given
+        path = tmp_path / "a.csv"
+        path.write_text("".join(f"{line}{extra * (n % 3)}\n" for n, line in enumerate(lines)))
+        task, data = classification(toy_texts(20, seed=1)), {"file": str(path), **setting}
+        assert_alike(task, path, data, lambda one: one.text)
+        assert opened(task, data).read_file(path)[0][1].startswith("it 1, so fine")
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.tsv", "a.csv"])
+def test_two_columns_without_names_are_the_two_texts_of_a_model_that_reads_two(tmp_path: Path, name: str) -> None:
+    task = classification([replace(one, second="again") for one in toy_texts(20, seed=1)])
+    data = {"file": "a.tsv", "text_column": "premise", "second_column": "claim"}
+    mark, path = "," if name == "a.csv" else "\t", tmp_path / name
+    path.write_text(f"so fine{mark}not bad\na film{mark}a good film\n")
+    predictor = opened(task, data)
+    expected = [("so fine", "not bad"), ("a film", "a good film")]
+    assert predictor.read_file(path)[0] == expected
+    if mark == "\t":
+        assert predictor.read_stream(io.BytesIO(path.read_bytes()))[0] == expected
+    path.write_text(f"one{mark}two\nso fine{mark}not bad\na film{mark}a good film\n")
+    with pytest.raises(FileError, match="line 1: 'one', 'two' looks like a header"):
+        predictor.read_file(path)
+
+
 def test_a_table_without_labels(tmp_path: Path) -> None:
     predictor = opened(classification(toy_texts(20, seed=1)), {})
     for name, lines in {"a.tsv": ["text", "so good"], "a.csv": ["so good"], "a.jsonl": ['{"text": "so good"}']}.items():
@@ -452,7 +514,7 @@ def test_names_of_columns_may_differ_in_case_and_be_separated_by_semicolons(tmp_
         predictor = opened(classification(toy_texts(20, seed=1)), data)
         assert predictor.read_file(path)[0] == predictor.read_stream(io.BytesIO(path.read_bytes()))[0] == ["so"]
     path.write_text("a;b\nso;good\n")
-    with pytest.raises(FileError, match=r"semicolons only separate the cells of a \.csv file if its first line names"):
+    with pytest.raises(FileError, match=r"line 1: there is no column named 'verdict'; the line has: 'a;b'"):
         reader.table([path], "review,verdict")
     path.write_text("review,verdict\rso,good\r")
     with pytest.raises(FileError, match="end every line with a line feed"):
@@ -633,12 +695,15 @@ def test_an_encoding_given_for_a_file_is_obeyed_and_one_from_training_is_not_for
     path.write_bytes((line.format("İ") + line.format("ı")).encode())
     data = reader.settings.read(reader.table([path], None) | {"encoding": "gb18030"}, "the test")
     said: list[str] = []
-    obeyed = b"".join(reader.identity(one) for one in reader.read_for_scoring(data, said.append)).decode()
+    chosen = data.model_copy(update={"encoding": ChosenEncoding("gb18030")})
+    obeyed = b"".join(reader.identity(one) for one in reader.read_for_scoring(chosen, said.append)).decode()
     assert "İ".encode().decode("gb18030") in obeyed
     assert f"{path} was read as gb18030, as asked for, although it is valid UTF-8" in said
     inherited = data.model_copy(update={"encoding": InheritedEncoding("gb18030")})
     assert "İ" in b"".join(reader.identity(one) for one in reader.read_for_scoring(inherited, said.append)).decode()
     assert f"{path} is UTF-8, so it was not read as gb18030" in said
+    with pytest.raises(FileError, match=r"is valid UTF-8, but data\.encoding is gb18030; leave out data\.encoding"):
+        reader.read(data, 1)  # the model would read the very file that it was trained on in another way
 
 
 def test_a_stream_is_read_in_the_encoding_given_with_it() -> None:

@@ -115,6 +115,25 @@ def test_all_images_of_a_file_and_a_folder(run, model, tmp_path):
     assert [given.where for given in model.read_file(tmp_path)[0]] == [str(tmp_path / f"{n}.png") for n in range(3)]
 
 
+def test_a_folder_that_can_be_scored_can_be_predicted(model, tmp_path):
+    """One folder for each class, as in training; and idx files."""
+    pixels = spots(4, seed=1)[0]
+    classes = tmp_path / "classes"
+    for number, name in enumerate(("b", "a", "b", "a")):
+        (classes / name).mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels[number]).save(classes / name / f"{number}.png")
+    found, said = model.read_file(classes)
+    scored = ImagesFiles.read_for_scoring(ImagesFiles.settings.read(ImagesFiles.table([classes], None), ""))
+    assert [image.where for image in found] == [image.where for image in scored]
+    assert said == "pictures, as they are; they are in 2 folders, whose names are not used"
+    idx = tmp_path / "idx"
+    idx.mkdir()
+    sizes = b"".join(size.to_bytes(4, "big") for size in pixels.shape)
+    (idx / "t10k-images-idx3-ubyte").write_bytes(b"\0\0\x08\x03" + sizes + pixels.tobytes())
+    (idx / "t10k-labels-idx1-ubyte").write_bytes(b"\0\0\x08\x01\0\0\0\x04" + bytes(4))
+    assert np.array_equal([image.pixels[..., 0] for image in model.read_file(idx)[0]], pixels)
+
+
 def test_a_picture_of_another_size_is_fitted_and_it_says_so(model, tmp_path):
     pixels = spots(1, seed=1)[0][0]
     Image.fromarray(pixels).resize((120, 80), Image.Resampling.NEAREST).convert("RGB").save(tmp_path / "large.png")

@@ -15,6 +15,7 @@ from saccade.cli.options import (
     Engine,
     Model,
     Precision,
+    Separator,
     Source,
     Table,
     Target,
@@ -54,6 +55,7 @@ def evaluate(
     data: Table = None,
     columns: Columns = None,
     encoding: Encoding = None,
+    separator: Separator = None,
     lowercase: Lowercase = False,
     beam: Beam = None,
     alignments: GoldAlignments = None,
@@ -82,7 +84,7 @@ def evaluate(
     opened = saccade.open(model, device, precision, workers, engine)
     options = given_only(beam=beam, lowercase=lowercase or None, alignments=alignments)
     refuse_unknown(options, opened, ("beam", "lowercase", "alignments"), scoring=True)
-    examples = examples_of(model, source, target, data, columns, encoding)
+    examples = examples_of(model, source, target, data, columns, encoding, separator)
     note_engine(opened)
     parts = None
     if output is not None:
@@ -90,6 +92,7 @@ def evaluate(
         details = {
             "columns": columns,
             "encoding": encoding,
+            "separator": separator,
             "beam": beam,
             "lowercase": lowercase,
             "precision": precision,
@@ -106,6 +109,7 @@ def score(
     data: Table = None,
     columns: Columns = None,
     encoding: Encoding = None,
+    separator: Separator = None,
     device: Device = "auto",
 ) -> None:
     """Print the log-probability of each given translation.
@@ -119,7 +123,7 @@ def score(
     from saccade.cli.scoring import open_translator, score_pairs
 
     opened = open_translator(model, device)
-    score_pairs(opened, examples_of(model, source, target, data, columns, encoding))
+    score_pairs(opened, examples_of(model, source, target, data, columns, encoding, separator))
 
 
 def compare(
@@ -130,6 +134,7 @@ def compare(
     data: Table = None,
     columns: Columns = None,
     encoding: Encoding = None,
+    separator: Separator = None,
     lowercase: Lowercase = False,
     beam: Beam = None,
     device: Device = "auto",
@@ -145,4 +150,6 @@ def compare(
     from saccade.cli.scoring import compare_models, open_translator
 
     opened = {name: open_translator(name, device) for name in (first, second)}
-    compare_models(first, second, opened, examples_of(first, source, target, data, columns, encoding), lowercase, beam)
+    compare_models(
+        first, second, opened, examples_of(first, source, target, data, columns, encoding, separator), lowercase, beam
+    )

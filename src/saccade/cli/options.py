@@ -32,6 +32,7 @@ __all__ = [
     "Model",
     "OwnOptions",
     "Precision",
+    "Separator",
     "Source",
     "Table",
     "Target",
@@ -79,7 +80,24 @@ Columns = Annotated[
 ]
 Encoding = Annotated[
     str | None,
-    typer.Option(help="Encoding of files that are not UTF-8, such as latin-1; guessed by default.", show_default=False),
+    typer.Option(help="Encoding of files that are not UTF-8, such as latin-1.", show_default=False),
+]
+
+
+def _one_mark(given: str | None) -> str | None:
+    """What separates cells; a shell passes a tab as ``\\t``."""
+    if given is not None and len(given := given.replace("\\t", "\t")) != 1:
+        raise typer.BadParameter(f"{given!r} is not a single character, such as ; or \\t for a tab")
+    return given
+
+
+Separator = Annotated[
+    str | None,
+    typer.Option(
+        help="What separates the cells of a .csv file, such as ';' or '\\t'; detected by default.",
+        show_default=False,
+        callback=_one_mark,
+    ),
 ]
 OwnOptions = Annotated[
     list[str] | None,
@@ -172,9 +190,10 @@ def examples_of(
     data: list[Path] | None,
     columns: str | None,
     encoding: str | None,
+    separator: str | None = None,
 ) -> list[Any]:
     """Read the examples that these options name, in the same way as the training data but without dropping any."""
-    from saccade.data.lines import InheritedEncoding
+    from saccade.data.lines import ChosenEncoding, InheritedEncoding
     from saccade.tasks.base.model_folder import bundle_recipe
     from saccade.tasks.registry import task_of_model
 
@@ -189,10 +208,15 @@ def examples_of(
         if "encoding" not in reader.settings.model_fields:
             raise OptionError("--encoding does not apply to this model, because its examples are not texts.")
         table["encoding"] = encoding
+    if separator is not None:
+        if "separator" not in reader.settings.model_fields:
+            raise OptionError("--separator does not apply to this model, because it does not read .csv files.")
+        table["separator"] = separator
     notes: list[str] = []
     settings: Any = reader.settings.read(table, "")
-    if encoding is None and table.get("encoding") is not None:
-        settings = settings.model_copy(update={"encoding": InheritedEncoding(table["encoding"])})
+    if table.get("encoding") is not None:
+        kind = InheritedEncoding if encoding is None else ChosenEncoding
+        settings = settings.model_copy(update={"encoding": kind(table["encoding"])})
     examples = reader.read_for_scoring(settings, notes.append)
     names = " and ".join(map(str, files))
     said = f"Read {counted(len(examples), 'example')} from {names}{': ' if notes else ''}{'; '.join(notes)}."

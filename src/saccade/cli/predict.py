@@ -19,6 +19,7 @@ from saccade.cli.options import (
     Model,
     OwnOptions,
     Precision,
+    Separator,
     Workers,
     add_own,
     console,
@@ -96,6 +97,7 @@ def predict(
     columns: InputColumns = None,
     lines: Lines = False,
     encoding: Encoding = None,
+    separator: Separator = None,
     beam: Beam = None,
     n_best: NBest = None,
     length_penalty: LengthPenalty = None,
@@ -130,7 +132,7 @@ def predict(
     search = given_only(beam=beam, n_best=n_best, length_penalty=length_penalty)
     drawn = given_only(tries=tries, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
     options = _check_options(opened, given_only(sample=sample, max_tokens=max_tokens, stop=stop), own, search, drawn)
-    opened.read_otherwise(columns, encoding, lines)
+    opened.read_otherwise(columns, encoding, lines, separator)
     inputs, from_file = read_inputs(given, opened)
     _check_output(output, is_file=from_file and given != "-", is_shared=processes.count > 1)
     if workers > 1 and from_file:  # for a single input, starting workers would take longer than the answer
@@ -143,7 +145,7 @@ def predict(
         from saccade.cli.jobs import answer_file
 
         details = {"alignments": alignments, "precision": precision, "engine": engine}
-        details |= {"columns": columns, "lines": lines, "encoding": encoding}
+        details |= {"columns": columns, "lines": lines, "encoding": encoding, "separator": separator}
         answer_file(opened, model, given, inputs, options, output, lines_of, as_json, details, processes)
     elif opened.streams and not (from_file or as_json or alignments or {"tries", "n_best"} & set(options)):
         _print_stream(opened.stream(inputs[0], **options))

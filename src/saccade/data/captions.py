@@ -19,6 +19,7 @@ def read_captions(
     image: Column = "image",
     text: Column = "text",
     encoding: str | None = None,
+    separator: str | None = None,
     *,
     shape: Shape | None = None,
     say: Callable[[str], None] = lambda note: None,
@@ -32,7 +33,7 @@ def read_captions(
             for number, (image, caption) in enumerate(zip(pixels, texts, strict=True), start=1)
         ]
     else:
-        _, rows = read_columns(path, (image, text), encoding=encoding, in_order=("image", "text"))
+        _, rows = read_columns(path, (image, text), encoding=encoding, in_order=("image", "text"), separator=separator)
         files, captions = [], []
         for line, (name, caption) in rows:
             file = path.parent / name.strip()

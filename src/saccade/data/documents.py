@@ -201,9 +201,11 @@ def has_blank_line(path: str | Path) -> bool:
     return any(not text.strip() for _, text in read_lines(path))
 
 
-def read_text_column(path: str | Path, column: str | int, encoding: str | None = None) -> list[Document]:
+def read_text_column(
+    path: str | Path, column: str | int, encoding: str | None = None, separator: str | None = None
+) -> list[Document]:
     """Read one column of a .tsv, .csv or .jsonl file, with one document per row."""
-    _, rows = read_columns(path, (column,), encoding=encoding, in_order=("text",))
+    _, rows = read_columns(path, (column,), encoding=encoding, in_order=("text",), separator=separator)
     found = [Document(cells[0], line) for line, cells in rows]
     if not found:
         raise FileError(f"{path}, line 1: the file contains no text; expected a column {column!r}.")

@@ -42,6 +42,7 @@ __all__ = [
     "one_shape",
     "picture_files",
     "picture_shape",
+    "pictures_within",
     "read_idx",
     "read_idx_array",
     "read_image_folder",
@@ -77,9 +78,6 @@ class Fitting(NamedTuple):
     filter: Filter = "box"
     #: Resize to this height and width, or this shorter side, and then cut out the middle; None: resize to the size.
     cut_from: tuple[int, int] | int | None = None
-
-
-RESIZED = Fitting()
 
 
 RESIZED = Fitting()
@@ -236,7 +234,7 @@ def read_image_folder(
 
     See ``read_pictures`` for ``shape`` and ``say``.
     """
-    classes = sorted(entry for entry in _entries(path) if entry.is_dir() and not entry.name.startswith("."))
+    classes = class_folders(path)
     if not classes:
         raise FileError(f"{path} contains no folders; expected one folder of pictures per class.")
     files = [(picture, folder.name) for folder in classes for picture in picture_files(folder)]
@@ -279,12 +277,24 @@ def _common_shape(shapes: Sequence[Shape]) -> Shape:
     return int(height), int(width), max(channels for _, _, channels in shapes)
 
 
+def class_folders(path: Path) -> list[Path]:
+    """List the folders in a folder, sorted by name: one for each class."""
+    return sorted(entry for entry in _entries(path) if entry.is_dir() and not entry.name.startswith("."))
+
+
 def picture_files(folder: Path) -> list[Path]:
     """List the pictures in a folder, sorted by name."""
     pictures = sorted(entry for entry in _entries(folder) if entry.suffix.lower() in PICTURES)
     if not pictures:
         raise FileError(f"{folder} contains no pictures; expected files that end in {', '.join(PICTURES)}.")
     return pictures
+
+
+def pictures_within(folder: Path) -> list[Path]:
+    """List the pictures in a folder or, if it only has folders, in those, one for each class."""
+    folders = class_folders(folder)
+    has_own = any(entry.suffix.lower() in PICTURES for entry in _entries(folder))
+    return [file for one in ([folder] if has_own or not folders else folders) for file in picture_files(one)]
 
 
 def one_shape(images: list[LabelledImage]) -> list[LabelledImage]:

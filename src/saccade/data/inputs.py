@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from saccade.data.labelled import split_label, split_labels
-from saccade.data.lines import choose_encoding, read_lines, suffix
+from saccade.data.labelled import label_end, split_label, split_labels
+from saccade.data.lines import choose_encoding, is_tabbed, read_lines, suffix
 from saccade.data.paths import column as parse_column
-from saccade.data.tables import TABLES, Column, is_named, note_skipped, read_columns, split_line, table_format
+from saccade.data.tables import (
+    SEPARATORS,
+    TABLES,
+    Column,
+    divided,
+    find_separator,
+    is_named,
+    note_skipped,
+    read_columns,
+    refuse_header,
+    split_line,
+    table_format,
+)
 from saccade.data.tagged import CONLLU, in_columns, read_tagged, without_labels
 from saccade.errors import FileError, counted
 
@@ -54,17 +66,18 @@ def read_texts(
     skip_bad: bool = False,
     lines: bool = False,
     chosen: bool = False,
+    separator: str | None = None,
 ) -> tuple[list[str], str]:
     """Read the texts in a file, and return them with a phrase that says how the file was read.
 
     The texts of a table are in the column with the index ``wanted`` among those of the training table, ``columns``. The
-    others may be missing, or None. For ``in_order`` and ``header`` see `read_columns`. A file that is not a table has
-    one text per line, or if the training file had them, a label and a text. With ``lines``, each line is a text,
-    whatever it looks like. ``chosen`` says that the columns were chosen for this file: if it is not a table, only a
-    label and a text, which are columns 0 and 1, can be chosen.
+    others may be missing, or None. For ``in_order``, ``header`` and ``separator`` see `read_columns`. A file that is
+    not a table has one text per line, or if the training file had them, a label and a text. With ``lines``, each line
+    is a text, whatever it looks like. ``chosen`` says that the columns were chosen for this file: if it is not a table,
+    only a label and a text, which are columns 0 and 1, can be chosen.
     """
     if columns and not lines and table_format(path) in TABLES:
-        return _table_texts(path, columns, wanted, in_order, labelled, header, encoding, skip_bad)
+        return _table_texts(path, columns, wanted, in_order, labelled, header, encoding, skip_bad, separator)
     name, notes = choose_encoding(path, encoding)
     texts = [text.strip() for _, text in read_lines(path, name)]
     by_column = chosen and labelled is not None and tuple(columns) == (0, 1)
@@ -73,7 +86,8 @@ def read_texts(
     if lines or labelled is None or not (by_column or _has_labels(path, texts, labelled)):
         return texts, "; ".join(("one text per line", *notes))
     how = ("one label and one text per line, labels ignored", *notes)
-    return [" ".join(split_label(text)[1].split()) for text in texts if text], "; ".join(how)
+    end = label_end(texts)
+    return [" ".join(split_label(text, end)[1].split()) for text in texts if text], "; ".join(how)
 
 
 def read_pairs(
@@ -84,16 +98,29 @@ def read_pairs(
     header: bool | None = None,
     encoding: str | None = None,
     skip_bad: bool = False,
+    separator: str | None = None,
 ) -> tuple[list[tuple[str, ...]], str]:
     """Read the pairs of texts in a table whose columns are those of the label, which may be missing, and of the
-    texts, and return them with a phrase that says how the file was read."""
+    texts, and return them with a phrase that says how the file was read. If the table has two columns, it need not name
+    them: they are the texts."""
     texts = columns[1:]
     bad: list[str] | None = [] if skip_bad else None
     name, _ = choose_encoding(path, encoding)
     # The labels only matter for which rows are bad.
-    chosen = _columns_to_read(path, columns, texts, (), name, all_of_json=True) if skip_bad else texts
-    how, found = read_columns(path, chosen, header=header, encoding=encoding, numbers=set(chosen) - set(texts), bad=bad)
+    chosen = _columns_to_read(path, columns, texts, (), name, separator, all_of_json=True) if skip_bad else texts
+    how, found = read_columns(
+        path,
+        chosen,
+        header=header,
+        encoding=encoding,
+        in_order=texts,
+        numbers=set(chosen) - set(texts),
+        bad=bad,
+        separator=separator,
+    )
     rows = _filled(path, found, 0 if len(chosen) > 2 else None, labelled, bad)
+    if rows and rows[0][0] == 1 and all(any(" " in cell for cell in cells) for _, cells in rows[1:]) and rows[1:]:
+        refuse_header(path, rows[0][1])
     said = (f"pairs of texts from columns {texts[0]} and {texts[1]}", *how, *note_skipped(bad))
     pairs = [tuple(cells[-2:]) for _, cells in rows]
     return [pair for pair in pairs if any(pair)], "; ".join(said)
@@ -107,13 +134,14 @@ def read_prompts(
     encoding: str | None,
     lines: bool = False,
     chosen: bool = False,
+    separator: str | None = None,
     **_: Any,
 ) -> tuple[list[str], str]:
     """Read the texts in a column of a table, or the lines of another file, without their first word if it was a label
     in training (``labelled``), unless ``lines`` says that each line is a text. ``chosen`` says that the column was
     chosen for this file, which must then be a table."""
     if suffix(path) in TABLES and not lines:
-        return read_texts(path, [parse_column(column)], in_order=("text",), encoding=encoding)
+        return read_texts(path, [parse_column(column)], in_order=("text",), encoding=encoding, separator=separator)
     if chosen:
         raise FileError(f"{path} is not a .tsv, .csv or .jsonl file, so it has no columns; leave out --columns.")
     texts, how = read_texts(path, encoding=encoding, lines=True)
@@ -124,7 +152,8 @@ def read_prompts(
 
 def _has_labels(path: Path, texts: Sequence[str], labelled: LabelledFormat) -> bool:
     """Return whether each line begins with a label. A file that can be read in two ways is refused."""
-    pairs = [split_label(text) for text in texts if text]
+    end = label_end(texts)
+    pairs = [split_label(text, end) for text in texts if text]
     count = sum(bool(text) and labelled.knows(label) for label, text in pairs)
     if labelled.in_lines and count == len(pairs) > 1:
         return True
@@ -146,23 +175,33 @@ def _table_texts(
     header: bool | None,
     encoding: str | None,
     skip_bad: bool,
+    separator: str | None,
 ) -> tuple[list[str], str]:
     name, _ = choose_encoding(path, encoding)
     column = columns[wanted]
     assert column is not None
-    chosen = _columns_to_read(path, columns, (column,), in_order, name, all_of_json=skip_bad)
+    if table_format(path) == ".csv":
+        separator = separator or find_separator(path, name, [one for one in columns if one is not None], in_order)
+    chosen = _columns_to_read(path, columns, (column,), in_order, name, separator, all_of_json=skip_bad)
     place, other = chosen.index(column), 1 - chosen.index(column) if len(chosen) > 1 else None
     # A table with a single column need not name it.
     unnamed = in_order if other is not None else chosen
     bad: list[str] | None = [] if skip_bad else None
     how, found = read_columns(
-        path, chosen, header=header, encoding=encoding, in_order=unnamed, numbers=set(chosen) - {column}, bad=bad
+        path,
+        chosen,
+        header=header,
+        encoding=encoding,
+        in_order=unnamed,
+        numbers=set(chosen) - {column},
+        bad=bad,
+        separator=separator,
     )
     if labelled is None:
         rows = [(line, [" ".join(cell.split()) for cell in cells]) for line, cells in found]
     else:
         rows = _filled(path, found, other, labelled, bad)
-        is_unnamed = table_format(path) != ".jsonl" and not is_named(path, chosen, name)
+        is_unnamed = table_format(path) != ".jsonl" and not is_named(path, chosen, name, separator or "\t")
         if other is not None and isinstance(column, str) and is_unnamed:
             _check_labels(path, [cells[other] for _, cells in rows], labelled)
     said = (f"texts from column {column}", *how, *note_skipped(bad))
@@ -198,7 +237,7 @@ def _check_labels(path: Path, found: Sequence[str], labelled: LabelledFormat) ->
     if found and 2 * sum(map(labelled.knows, found)) <= len(found):
         raise FileError(
             f"{path}, line 1: no column is named, and most of the first column, such as {found[0][:40]!r}, is not a "
-            "label of this model; say which column has the texts, such as --columns 0."
+            f"label of this model; say which column has the texts, such as --columns 0, or {DECIDED_BY}."
         )
 
 
@@ -208,28 +247,31 @@ def _columns_to_read(
     wanted: tuple[Column, ...],
     in_order: tuple[Column, ...],
     encoding: str,
+    separator: str | None,
     *,
     all_of_json: bool,
 ) -> tuple[Column, ...]:
     """Return the columns of the training table if the file has all of them, and otherwise the wanted ones."""
     every = tuple(column for column in columns if column is not None)
     kind = table_format(path)
-    cells = _first_cells(path, kind, encoding)
+    mark = "" if kind == ".jsonl" else separator or find_separator(path, encoding, every, in_order)
+    cells = _first_cells(path, mark, encoding)
     if kind == ".jsonl":
         has_all = all_of_json and all(column in cells for column in every)
     elif all(isinstance(column, int) for column in every):
         has_all = max(map(int, every)) < len(cells)
     else:
-        by_order = every == in_order and len(cells) == len(every) and not is_named(path, wanted, encoding)
-        has_all = is_named(path, every, encoding) or by_order
+        by_order = every == in_order and len(cells) == len(every) and not is_named(path, wanted, encoding, mark)
+        has_all = is_named(path, every, encoding, mark) or by_order
     return every if has_all else wanted
 
 
-def _first_cells(path: Path, kind: str, encoding: str) -> list[Any]:
-    """Return the cells of the first row of a table; in JSON, the names or numbers of its columns."""
+def _first_cells(path: Path, separator: str, encoding: str) -> list[Any]:
+    """Return the cells of the first row of a table; without a separator, which is JSON, the names or numbers of its
+    columns."""
     first = next((text for _, text in read_lines(path, encoding) if text.strip()), "")
-    if kind != ".jsonl":
-        return _rows([first], kind)[0]
+    if separator:
+        return [cell.strip() for cell in split_line(first, separator)]
     with suppress(ValueError, RecursionError):
         value = json.loads(first)
         return list(value) if isinstance(value, dict) else list(range(len(value))) if isinstance(value, list) else []
@@ -281,8 +323,21 @@ def read_words(
     return words, "; ".join((f"one word per line{ignored}", *report.notes))
 
 
-def suffix_of(path: Path, trained: str, columns: Sequence[Column], encoding: str | None = None) -> str:
-    """Guess the suffix of a stream, which has no file name. ``trained`` is the suffix of the training file."""
+def suffix_of(
+    path: Path,
+    trained: str,
+    columns: Sequence[Column],
+    in_order: Collection[Column] = (),
+    *,
+    label: tuple[Column, Callable[[str], bool]] | None = None,
+    chosen: bool = False,
+    encoding: str | None = None,
+    separator: str | None = None,
+) -> str:
+    """Return the suffix that a stream, which has no name, would have as a file. ``trained`` is the suffix of the
+    training file, and ``columns`` are its columns, which were ``chosen`` for this stream or not; ``in_order`` are those
+    of a table that need not name them. ``label`` is the column of labels, and a function that says whether the model
+    knows one."""
     encoding, _ = choose_encoding(path, encoding)
     lines = [text for _, text in islice(read_lines(path, encoding), LOOKED_AT) if text.strip()]
     if not lines:
@@ -294,15 +349,42 @@ def suffix_of(path: Path, trained: str, columns: Sequence[Column], encoding: str
         return CONLLU
     if trained not in (".csv", ".tsv"):
         return ".txt"
-    rows = _rows(lines, trained)
-    has_header = any(is_named(path, [column], encoding, trained) for column in columns if isinstance(column, str))
-    alike = sum(len(row) == len(rows[0]) for row in rows) if len(rows[0]) > 1 else 0
-    # Tabs make a table even if a few rows are bad. A single sentence with a comma is not a table, but several lines
-    # with equally many commas almost always are.
-    is_table = 2 * alike > len(rows) if trained == ".tsv" else alike == len(rows) > 1
-    return trained if has_header or is_table else ".txt"
+    marks = "\t" if trained == ".tsv" else separator or SEPARATORS
+    if any(is_named(path, [column], encoding, mark) for column in columns for mark in marks):
+        return trained
+    if trained == ".tsv":  # tabs make a table even if a few rows are bad
+        counts = [line.count("\t") for line in lines]
+        return trained if counts[0] and 2 * counts.count(counts[0]) > len(lines) else ".txt"
+    if chosen:
+        return ".txt" if is_tabbed(path) else trained
+    quotes = any('"' in line for line in lines)
+    tables = [_is_csv(path, rows, quotes, columns, in_order, label) for rows in divided(lines, separator or SEPARATORS)]
+    return trained if any(tables) else ".txt"
 
 
-def _rows(lines: Sequence[str], kind: str) -> list[list[str]]:
-    """Split each line into cells, independently of the other lines."""
-    return [[cell.strip() for cell in split_line(text, "," if kind == ".csv" else "\t")] for text in lines]
+def _is_csv(
+    path: Path,
+    rows: Sequence[Sequence[str]],
+    has_quotes: bool,
+    columns: Sequence[Column],
+    in_order: Collection[Column],
+    label: tuple[Column, Callable[[str], bool]] | None,
+) -> bool:
+    """Return whether lines that do not name columns are these rows of a .csv file, and not texts with commas. Raises an
+    error if they may be both."""
+    width = len(rows[0])
+    by_number = all(isinstance(column, int) and column < width for column in columns)
+    if not by_number and (set(columns) != set(in_order) or width != len(columns)):
+        return False  # it cannot be read without names
+    if has_quotes and not any(cell.startswith(" ") for row in rows for cell in row[1:]):
+        return True  # in `"Yes", he said.` the quotes are not those of a table
+    if label is not None:
+        place = label[0] if isinstance(label[0], int) else 0
+        if 2 * sum(label[1](row[place].strip()) for row in rows) > len(rows):
+            return True
+    if len(rows) == 1 or (label is not None and not by_number):
+        return False
+    raise FileError(
+        f"{path} may be a table, with {counted(width, 'cell')} in each line, or texts; {DECIDED_BY}, or --columns with "
+        "the columns of the table, such as --columns 0,1."
+    )

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from saccade.data.labels import LabelReport, collect
-from saccade.data.lines import choose_encoding, read_lines, suffix
+from saccade.data.lines import choose_encoding, is_marked, read_lines, suffix
 from saccade.data.tables import (
     TABLES,
     note_skipped,
@@ -22,8 +22,10 @@ from saccade.data.tables import (
 )
 from saccade.errors import FileError
 
-__all__ = ["LABEL_FIRST", "LabelledText", "read_labelled", "split_label", "split_labels"]
+__all__ = ["LABEL_FIRST", "LabelledText", "label_end", "read_labelled", "split_label", "split_labels"]
 
+#: What each label in fastText's format begins with.
+FASTTEXT = "__label__"
 #: The columns of a table without a header, if nobody says which they are.
 LABEL_FIRST = ("label", "text")
 
@@ -39,6 +41,8 @@ class LabelledText:
     kind: str = ""  # the kind of text, if it is built in; scores are also given for each kind
     second: str | None = None  # the second of two texts that have one label together
     several: tuple[str, ...] | None = None  # the labels, if there may be any number of them
+    #: Whether the label is the first word of a line because nobody said where labels are.
+    is_first_word: bool = field(default=False, compare=False)
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -70,6 +74,7 @@ def read_labelled(
     encoding: str | None = None,
     skip_bad: bool = False,
     second_column: str | int | None = None,
+    label_separator: str | None = None,
     separator: str | None = None,
 ) -> tuple[list[LabelledText], LabelReport]:
     """Read the labelled texts in a file: a table, judging by its suffix or its tabs, or lines with a label, a space and
@@ -77,8 +82,8 @@ def read_labelled(
 
     If a table has no header and no columns are chosen, its first column is the label. Blank lines are skipped. A label
     without a text, or a text without a label, is an error; with ``skip_bad`` it is skipped and counted. With
-    ``second_column``, each label belongs to two texts; with ``separator``, which stands between labels, a text has any
-    number of them, even none.
+    ``second_column``, each label belongs to two texts; with ``label_separator``, which stands between labels, a text
+    has any number of them, even none. ``separator`` is that of a CSV file (see `read_columns`).
     """
     bad: list[str] | None = [] if skip_bad else None
     is_table = table_format(path) in TABLES
@@ -93,6 +98,7 @@ def read_labelled(
             in_order=LABEL_FIRST,
             numbers=(label_column,),
             bad=bad,
+            separator=separator,
         )
     else:
         if isinstance(text_column, int) and (label_column, text_column) != (0, 1):
@@ -100,10 +106,15 @@ def read_labelled(
                 f"{path} is not a table: each line is a label, a space and a text, which are columns 0 and 1; it has "
                 f"no other columns to choose."
             )
-        name, found = choose_encoding(path, encoding)
-        notes = ("one label and one text per line", *found)
-        rows = ((number, list(split_label(line))) for number, line in read_lines(path, name))
-    texts, report = collect(str(path), _texts(str(path), rows, bad, separator), unit="texts", notes=notes)
+        name, said = choose_encoding(path, encoding)
+        notes = ("one label and one text per line", *said)
+        lines = list(read_lines(path, name))
+        end = label_end([line for _, line in lines])
+        rows = ((number, list(split_label(line, end))) for number, line in lines)
+    found = _texts(str(path), rows, bad, label_separator)
+    if not is_table and not isinstance(text_column, int):
+        found = (replace(one, is_first_word=True) for one in found)
+    texts, report = collect(str(path), found, unit="texts", notes=notes)
     if is_table and header is None and suffix(path) != ".jsonl":
         _refuse_header(path, texts)
     return texts, replace(report, notes=(*report.notes, *note_skipped(bad)))
@@ -117,10 +128,17 @@ def _refuse_header(path: str | Path, texts: Sequence[LabelledText]) -> None:
         refuse_header(path, (first.label, first.text))
 
 
-def split_label(line: str) -> tuple[str, str]:
-    """Split a line into its label and its text."""
-    label, _, text = line.strip().partition("\t" if "\t" in line else " ")
-    return label, text
+def label_end(lines: Sequence[str]) -> str | None:
+    """Return what ends the label in lines of a label and a text: a tab if each line has one, so that a label may have
+    spaces, and otherwise (None) any white space. A label as fastText writes it never has spaces."""
+    some = [line.strip() for line in lines if line.strip()]
+    return "\t" if all("\t" in line and not is_marked(line) for line in some) else None
+
+
+def split_label(line: str, end: str | None = None) -> tuple[str, str]:
+    """Split a line into its label and its text. ``end`` is that of `label_end`."""
+    label, *text = line.strip().split(end, 1) or [""]
+    return label, text[0].strip() if text else ""
 
 
 def _texts(
@@ -130,7 +148,13 @@ def _texts(
         label, *texts = (" ".join(cell.split()) for cell in cells)
         if not label and not any(texts):
             continue
-        if all(texts) and (label or separator is not None):
+        if label.startswith(FASTTEXT) and any(text.startswith(FASTTEXT) for text in texts):
+            refuse_or_skip(
+                f"{file}, line {line}: it begins with several labels; write a table with a column of labels, and set "
+                "data.label_separator.",
+                bad,
+            )
+        elif all(texts) and (label or separator is not None):
             found = None if separator is None else split_labels(label, separator)
             yield LabelledText(texts[0], label, line, file, second=texts[1] if texts[1:] else None, several=found)
         else:

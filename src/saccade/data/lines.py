@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import io
+import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,14 +13,14 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, cast
 
-import charset_normalizer
-
 from saccade.errors import FileError, OptionError
 
 __all__ = [
     "LONGEST_LINE",
+    "ChosenEncoding",
     "InheritedEncoding",
     "choose_encoding",
+    "is_marked",
     "is_tabbed",
     "open_bytes",
     "read_lines",
@@ -33,10 +34,15 @@ _BLOCK = 1 << 20
 _GZIP = b"\x1f\x8b"
 #: The maximum number of characters in a line (of bytes in UTF-8). Tokenizing a text of 100 MB would take gigabytes.
 LONGEST_LINE = 1 << 22
-#: The number of bytes from which the encoding is guessed, starting shortly before the first that is not UTF-8.
+#: The number of bytes that are looked at to see whether a file is western, starting shortly before the first that is
+#: not UTF-8; and to see whether it is a table.
 _SAMPLE = 1 << 17
-#: The encoding of most files that are not UTF-8, and by how much the language score of another must be better.
-_WESTERN, _MARGIN = "cp1252", 0.1
+#: The encoding of most files that are not UTF-8. It also reads Latin-1.
+_WESTERN = "cp1252"
+#: What separates or joins words in western text, besides letters.
+_IN_WORDS = "\u2018\u2019\u2013\u2014\u2026\xad\xb7\xa0"
+#: The fraction of the non-ASCII characters of a western file that may be symbols inside words.
+_FEW = 0.05
 _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",  # checked before UTF-16, because it begins with the mark of UTF-16
     codecs.BOM_UTF32_BE: "utf-32",
@@ -78,11 +84,18 @@ def open_bytes(path: str | Path) -> Iterator[IO[bytes]]:
 
 
 def is_tabbed(path: str | Path) -> bool:
-    """Return whether the first lines of a file all have the same number of tabs, so that it is a table."""
+    """Return whether the first lines of a file all have the same number of tabs, so that it is a table. Lines with the
+    labels of fastText are none, even with tabs in their texts."""
     with open_bytes(path) as stream:
         lines = stream.read(_SAMPLE).split(b"\n")
-    counts = {line.count(b"\t") for line in lines[: max(1, len(lines) - 1)] if line.strip()}
-    return len(counts) == 1 and counts != {0}
+    lines = [line.replace(b"\0", b"") for line in lines[: max(1, len(lines) - 1)] if line.strip()]
+    counts = {line.count(b"\t") for line in lines}
+    return len(counts) == 1 and counts != {0} and not all(is_marked(line.decode("latin-1")) for line in lines)
+
+
+def is_marked(line: str) -> bool:
+    """Return whether a line begins with a label as fastText writes it, and a space."""
+    return re.match(r"[\xef\xbb\xbf\xfe\xff\ufeff]*\s*__label__\S+ ", line) is not None  # after a byte order mark
 
 
 def _utf8_lines(path: str | Path) -> Iterator[tuple[int, str]]:
@@ -136,14 +149,21 @@ class InheritedEncoding(str):
     that are not UTF-8."""
 
 
+class ChosenEncoding(str):
+    """An encoding that was given for a file to predict or to score. It is obeyed even if the file is UTF-8."""
+
+
 def choose_encoding(path: str | Path, given: str | None = None) -> tuple[str, tuple[str, ...]]:
     """Find the encoding of a file, and return it with notes on how it was found.
 
-    The encoding is UTF-8 if the bytes are valid UTF-8, because text in other encodings almost never is. Otherwise
-    ``charset_normalizer`` guesses the encoding, and a note says which was chosen. UTF-8 with a few invalid bytes is an
-    error, because any other encoding would garble the rest.
+    The encoding is UTF-8 if the bytes are valid UTF-8, because text in other encodings almost never is. Otherwise it is
+    Windows-1252 if the text looks western, and a note says so. Other encodings are not guessed, because they cannot be
+    told apart reliably: the file is refused. UTF-8 with a few invalid bytes is an error too, because any other encoding
+    would garble the rest.
 
-    A ``given`` encoding is obeyed, with a note if the file is also valid UTF-8, unless it is an `InheritedEncoding`.
+    A ``given`` encoding is that of the file. If the file is also valid UTF-8, it is refused, because a model that is
+    trained on it would read other files like it as UTF-8; for a `ChosenEncoding` there is a note instead, and an
+    `InheritedEncoding` is not used.
     """
     if given is not None:
         return _given_encoding(path, given)
@@ -156,12 +176,16 @@ def choose_encoding(path: str | Path, given: str | None = None) -> tuple[str, tu
             return name, (f"{path} is {name.upper()}, according to its byte order mark",)
     if sample is None:
         return "utf-8", ()
-    guess = None if b"\0" in sample or _is_broken_utf8(path) else _guess(sample)
-    if guess is None:
+    if b"\0" in sample or _is_broken_utf8(path):
         for _ in _utf8_lines(path):  # raises an error that names the first invalid byte
             pass
-    assert guess is not None
-    return guess, (f"{path} is not UTF-8; it was read as {guess} (if that is wrong, give its encoding: {HOW_TO_SET})",)
+    if not _looks_western(sample):
+        raise FileError(
+            f"{path} is neither UTF-8 nor western text (cp1252); give its encoding, such as cp1250, cp1251, shift_jis "
+            f"or gb18030 ({HOW_TO_SET})."
+        )
+    said = f"{path} is not UTF-8; it was read as {_WESTERN} (if that is wrong, give its encoding: {HOW_TO_SET})"
+    return _WESTERN, (said,)
 
 
 def _given_encoding(path: str | Path, given: str) -> tuple[str, tuple[str, ...]]:
@@ -174,8 +198,14 @@ def _given_encoding(path: str | Path, given: str) -> tuple[str, tuple[str, ...]]
         return given, ()
     if isinstance(given, InheritedEncoding):
         return "utf-8", () if letters == "ascii" else (f"{path} is UTF-8, so it was not read as {given}",)
-    is_same = letters == "ascii" and is_like_ascii
-    return given, () if is_same else (f"{path} was read as {given}, as asked for, although it is valid UTF-8",)
+    if letters == "ascii" and is_like_ascii:  # both encodings read the same
+        return given, ()
+    if isinstance(given, ChosenEncoding):
+        return given, (f"{path} was read as {given}, as asked for, although it is valid UTF-8",)
+    raise FileError(
+        f"{path} is valid UTF-8, but data.encoding is {given}; leave out data.encoding or, if the file really is "
+        f"{given}, convert it to UTF-8."
+    )
 
 
 def _utf8_letters(path: str | Path, given: str) -> str:
@@ -209,24 +239,18 @@ def _is_broken_utf8(path: str | Path) -> bool:
     return right > wrong
 
 
-def _guess(sample: bytes) -> str | None:
-    """Choose the encoding in which the text looks most like a language; unusual characters alone would mislead.
-
-    A few lines are hardly enough to tell encodings apart. So if the western encoding fits, another must be clearly
-    better, and the rare DOS code pages are never chosen instead.
-    """
-    matches = list(charset_normalizer.from_bytes(sample))
-    best = max(matches, key=lambda match: match.coherence, default=None)
-    if best is None:
-        return None
-    western = max((one.coherence for one in matches if _WESTERN in one.could_be_from_charset), default=-1.0)
-    near = western >= 0 and (best.coherence - western <= _MARGIN or _of_dos(best.encoding))
-    return _WESTERN if near else best.encoding
-
-
-def _of_dos(encoding: str) -> bool:
-    """Return whether this is cp437 or cp720 to cp869; other three-digit code pages (cp932, cp949) are East Asian."""
-    return encoding in ("cp437", "cp1125") or (encoding[:3] in ("cp7", "cp8") and len(encoding) == 5)
+def _looks_western(sample: bytes) -> bool:
+    """Return whether these bytes look like a western language in Windows-1252: most non-ASCII letters stand among ASCII
+    letters, unlike in Cyrillic or Chinese, and hardly any of the characters is a symbol inside a word, as they are in
+    text of another code page (``ca\xb3y`` is Polish)."""
+    try:
+        text = sample.decode(_WESTERN)
+    except UnicodeDecodeError:
+        return False
+    runs = re.findall(r"[^\x00-\x7f]+", text)
+    count = sum(map(len, runs))
+    odd = [one for one in re.findall(rf"(?<=[^\W\d_])[^\x00-\x7f{_IN_WORDS}](?=[^\W\d_])", text) if not one.isalpha()]
+    return 2 * sum(len(run) for run in runs if len(run) > 2) <= count and len(odd) <= _FEW * count
 
 
 def _not_utf8(blocks: Iterator[bytes]) -> bytes | None:

@@ -174,16 +174,20 @@ def read_table(
     header: bool | None = None,
     encoding: str | None = None,
     skip_bad: bool = False,
+    separator: str | None = None,
 ) -> tuple[list[Pair], Report]:
     """Read pairs from two columns of a .tsv, .csv or .jsonl file, given by name or by number from 0.
 
-    `header` says whether the first line of a TSV or CSV file names the columns. None detects it (see `read_columns`).
+    `header` says whether the first line of a TSV or CSV file names the columns. None detects it, as it
+    does the `separator` of a CSV file (see `read_columns`).
     White space around a text is removed, and a line break inside it becomes a space.
     """
     collector = PairCollector(cleaning)
     bad: list[str] | None = [] if skip_bad else None
     in_order = ("source", "target")
-    notes, rows = read_columns(path, (source, target), header=header, encoding=encoding, in_order=in_order, bad=bad)
+    notes, rows = read_columns(
+        path, (source, target), header=header, encoding=encoding, in_order=in_order, bad=bad, separator=separator
+    )
     for line, (source_text, target_text) in rows:
         collector.add(Pair(_one_line(source_text), _one_line(target_text), line))
     if header is None and suffix(path) != ".jsonl":

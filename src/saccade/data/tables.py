@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import chain
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Never
 
@@ -17,8 +18,12 @@ from saccade.data.lines import choose_encoding, is_tabbed, read_lines, suffix
 from saccade.errors import FileError, OptionError, counted
 
 __all__ = [
+    "SEPARATORS",
     "TABLES",
     "Column",
+    "choose_separator",
+    "divided",
+    "find_separator",
     "is_named",
     "note_skipped",
     "read_columns",
@@ -30,6 +35,13 @@ __all__ = [
 
 #: Suffixes of files whose texts are in columns.
 TABLES = (".csv", ".tsv", ".jsonl")
+
+#: What can separate the cells of a .csv file, and what it is called.
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+#: How many lines are looked at to find the separator, and how many of them must have as many cells as the first.
+LOOKED_AT, MOST = 1_000, 0.9
+#: How a person says what separates cells.
+SET_SEPARATOR = "--separator for predict and evaluate, data.separator for training"
 
 Column = str | int
 Row = tuple[int, list[str]]  # line number, cells
@@ -51,11 +63,13 @@ def read_columns(
     in_order: tuple[Column, ...] = (),
     numbers: Collection[Column] = (),
     bad: list[str] | None = None,
+    separator: str | None = None,
 ) -> tuple[tuple[str, ...], Iterator[Row]]:
     """Read the requested cells of each row. Also return notes on the choices that were made.
 
-    `numbers` are the columns in which JSON may also have a whole number or a boolean, such as a label. Rows that cannot
-    be read are an error; if `bad` is given, they are skipped instead and the error messages are added to it.
+    `numbers` are the columns in which JSON may also have a number or a boolean, such as a label. Rows that cannot be
+    read are an error; if `bad` is given, they are skipped instead and the error messages are added to it. `separator`
+    is that of a CSV file; without it, `find_separator` finds one.
 
     If `header` is None, the first line of a TSV or CSV file is a header if it contains all the requested names, in
     upper or lower case. A file without these names is refused, unless the names are those of `in_order`, which are
@@ -75,8 +89,8 @@ def read_columns(
         )
     lines = read_lines(path, name)
     if kind == ".csv":
-        mark = _delimiter(path, name, columns)
-        rows, notes = _csv_rows(path, lines, mark), (*notes, *(["separated by semicolons"] if mark == ";" else []))
+        mark = separator or find_separator(path, name, columns, in_order)
+        rows, notes = _csv_rows(path, lines, mark), (*notes, *([] if mark == "," else [_separated_by(mark)]))
     else:
         rows = ((line, text.split("\t")) for line, text in lines)
     first = next(rows, None)
@@ -128,23 +142,84 @@ def split_line(line: str, delimiter: str) -> list[str]:
         return [line]
 
 
-def is_named(path: str | Path, columns: Sequence[Column], encoding: str, kind: str | None = None) -> bool:
+def is_named(path: str | Path, columns: Sequence[Column], encoding: str, separator: str) -> bool:
     """Return whether the first line of a .tsv or .csv file names all these columns."""
     first = next((text for _, text in read_lines(path, encoding)), "")
-    marks = ",;" if (kind or table_format(path)) == ".csv" else "\t"
-    return any(_names(first, columns, mark) for mark in marks)
+    return _names(first, columns, separator) == len(columns)
 
 
-def _names(line: str, columns: Sequence[Column], delimiter: str) -> bool:
-    names = [cell.strip() for cell in split_line(line, delimiter)]
-    return all(isinstance(column, str) and bool(_places(column, names)) for column in columns)
+def find_separator(
+    path: str | Path, encoding: str, columns: Sequence[Column], in_order: Sequence[Column] = (), kind: str | None = None
+) -> str:
+    """Return what separates the cells of a .tsv or .csv file, of which these columns are read: in a .csv file what
+    separates the names of columns in the first line or, if it does not name them, what `choose_separator` finds."""
+    if (kind or table_format(path)) == ".tsv":
+        return "\t"
+    lines = [text for _, text in islice(read_lines(path, encoding), LOOKED_AT)]
+    named = {mark: _names(lines[0], columns, mark) for mark in SEPARATORS} if lines else {}
+    most = [mark for mark, count in named.items() if count == max(named.values()) > 0]
+    if len(most) == 1:
+        return most[0]
+    last = max((column for column in columns if isinstance(column, int)), default=0)
+
+    def is_readable(width: int) -> bool:
+        return width > last and (not in_order or tuple(columns) != tuple(in_order) or width == len(columns))
+
+    return choose_separator(path, lines, is_readable)
 
 
-def _delimiter(path: str | Path, encoding: str, columns: tuple[Column, ...]) -> str:
-    """Return a semicolon if the first line names the columns with semicolons between them, as spreadsheets in many
-    countries write them, and otherwise a comma."""
-    first = next((text for _, text in read_lines(path, encoding)), "")
-    return ";" if _names(first, columns, ";") and not _names(first, columns, ",") else ","
+def choose_separator(path: str | Path, lines: Sequence[str], is_readable: Callable[[int], bool]) -> str:
+    """Return what separates the cells of these lines of a .csv file: the only mark that divides them all into equally
+    many cells, at least two, with quotes around whole cells, if at all; ``is_readable`` says whether a row may have
+    this many cells. A comma if there is none; an error if there are several."""
+    found = {mark: _fit(lines, mark, is_readable) for mark in SEPARATORS}
+    fits = {mark: fit for mark, fit in found.items() if fit[1] >= MOST}
+    best = [mark for mark, fit in fits.items() if fit[:2] == (True, 1.0)] or [
+        mark for mark, fit in fits.items() if fit[0] == max(fit[0] for fit in fits.values())
+    ]
+    if len(best) > 1:
+        cells = " or ".join(f"{SEPARATORS[mark]} ({counted(found[mark][2], 'cell')})" for mark in best)
+        raise FileError(
+            f"{path}, line 1: the cells of each line may be separated by {cells}; say which it is ({SET_SEPARATOR}), "
+            f"such as --separator {best[-1]!r}."
+        )
+    return best[0] if best else ","
+
+
+def divided(lines: Sequence[str], separators: Iterable[str] = SEPARATORS) -> list[list[list[str]]]:
+    """Return the rows of a .csv file for each of the separators that divides all its lines into equally many cells, at
+    least two, with quotes around whole cells, if at all."""
+    fits = [mark for mark in separators if _fit(lines, mark, lambda width: True)[:2] == (True, 1.0)]
+    return [[split_line(text, mark) for text in lines] for mark in fits]
+
+
+def _fit(lines: Sequence[str], separator: str, is_readable: Callable[[int], bool]) -> tuple[bool, float, int]:
+    """Return whether quotes only surround cells, the fraction of the rows with as many cells as the first, and how many
+    cells that is."""
+    rows = []
+    try:
+        for row in csv.reader((text + "\n" for text in lines), strict=True, delimiter=separator):
+            rows.append(row)
+    except csv.Error as error:
+        if "unexpected end of data" not in str(error) or len(lines) < LOOKED_AT:  # a row goes on in later lines
+            return False, 0.0, 0
+    rows = [row for row in rows if row not in ([], [""])]
+    width = len(rows[0]) if rows else 0
+    if width < 2 or not is_readable(width):
+        return False, 0.0, width
+    inside = sum(cell.count('"') for row in rows for cell in row)
+    written = sum(text.count('"') for text in lines)
+    return not inside or 2 * inside < written, sum(len(row) == width for row in rows) / len(rows), width
+
+
+def _separated_by(separator: str) -> str:
+    return f"separated by {SEPARATORS.get(separator, repr(separator))}"
+
+
+def _names(line: str, columns: Sequence[Column], separator: str) -> int:
+    """Return how many of these columns a line names."""
+    names = [cell.strip() for cell in split_line(line, separator)]
+    return sum(isinstance(column, str) and bool(_places(column, names)) for column in columns)
 
 
 def _csv_rows(path: str | Path, lines: Iterator[tuple[int, str]], delimiter: str) -> Iterator[Row]:
@@ -180,7 +255,7 @@ def _locate(
     if (missing and headed) or some or (wanted and not headed and not by_order):
         raise FileError(
             f"{path}, line {line}: there is no column named {(missing or wanted)[0]!r}; the line has: "
-            f"{', '.join(map(repr, names))}{_advice(path, names, len(columns))}."
+            f"{', '.join(map(repr, names))}{_advice(len(columns))}."
         )
     for name in wanted if headed else ():
         if len(places[name]) > 1:
@@ -191,7 +266,7 @@ def _locate(
         if not 0 <= index < len(cells):
             raise FileError(
                 f"{path}, line {line}: there is no column {index}; the line has "
-                f"{counted(len(cells), 'column')}, numbered from 0{_advice(path, names, 0)}."
+                f"{counted(len(cells), 'column')}, numbered from 0."
             )
     return indices, headed
 
@@ -202,9 +277,7 @@ def _places(name: str, names: list[str]) -> list[int]:
     return same or [place for place, one in enumerate(names) if one.casefold() == name.casefold()]
 
 
-def _advice(path: str | Path, names: list[str], wanted: int) -> str:
-    if len(names) == 1 and table_format(path) == ".csv" and ";" in names[0]:
-        return " (semicolons only separate the cells of a .csv file if its first line names the requested columns)"
+def _advice(wanted: int) -> str:
     numbers = ",".join(map(str, range(wanted)))
     return f"; if the file has no header line, give the columns by number, such as {numbers}" if wanted else ""
 
@@ -255,6 +328,8 @@ def _json_cell(path: str | Path, line: int, value: Any, column: Column, number: 
         has = ", ".join(map(repr, cells)) or "none"
         raise FileError(f"{path}, line {line}: there is no column {column!r}; the line has: {has}.")
     cell = cells[column]
+    if number and isinstance(cell, float) and math.isfinite(cell):
+        return json.dumps(int(cell) if cell.is_integer() else cell)  # in JSON, 1.0 is the same number as 1
     if number and isinstance(cell, int):
         return json.dumps(cell)  # true, not True
     if not isinstance(cell, str):

@@ -17,6 +17,7 @@ from conllu.parser import DEFAULT_FIELD_PARSERS, DEFAULT_FIELDS, parse_line
 
 from saccade.data.labels import LabelReport, collect
 from saccade.data.lines import choose_encoding, read_lines, suffix
+from saccade.data.tables import SEPARATORS, choose_separator
 from saccade.errors import FileError, OptionError, counted
 
 __all__ = ["CONLLU", "DEFAULT_FIELDS", "TaggedSentence", "in_columns", "read_tagged", "without_labels"]
@@ -77,12 +78,14 @@ def read_tagged(
     read, but not the token itself, nor empty nodes.
 
     Other columns are given by number, from 0 or from the end (-1 is the last), or by name if the first line names them.
-    The first and the last column are the default. Unless ``separator`` is given, columns are separated by commas in a
-    ``.csv`` file, by tabs if the first line has any, and otherwise by white space. ``feature_columns`` say more about
+    The first and the last column are the default. Unless ``separator`` is given, columns are separated by commas,
+    semicolons or tabs in a ``.csv`` file (`choose_separator`), by tabs if the first line has any, and otherwise by
+    white space. ``feature_columns`` say more about
     each word, such as its part of speech. Without ``labelled``, no column has labels, and they are empty.
     """
     name, notes = choose_encoding(path, encoding)
     lines = read_lines(path, name)
+    separator = _separator(path, name, separator)
     if suffix(path) == CONLLU:
         columns = word_column or "form", label_column or "upos"
         words = _conllu_words(path, lines, *columns, feature_columns)
@@ -210,11 +213,13 @@ def in_columns(
     """
     looked_at = (text for _, text in islice(read_lines(path, encoding), LOOKED_AT))
     lines = [text for text in looked_at if text.strip() and not text.startswith(DOCUMENT_START)]
+    is_divided = separator is not None
+    separator = _separator(path, encoding, separator)
     if not lines or (split := _splitter(path, lines[0], separator)[0])(lines[0]) == []:
         return None
     rows = [split(text) for text in lines]
     every = [columns[0] or "0", columns[1] or "-1", *(one or "" for one in columns[2:])]
-    width, is_divided = len(rows[0]), separator is not None or "\t" in lines[0]
+    width, is_divided = len(rows[0]), is_divided or "\t" in lines[0]
     if not all(map(_is_number, every)):
         names = [cell.strip() for cell in rows[0]]
         missing = [name for name in every if name not in names]
@@ -239,17 +244,24 @@ def in_columns(
     return None
 
 
+def _separator(path: str | Path, encoding: str, given: str | None) -> str | None:
+    """Return the given separator, or in a .csv file what separates its cells."""
+    if given is not None or suffix(path) != ".csv":
+        return given
+    lines = [text for _, text in islice(read_lines(path, encoding), LOOKED_AT) if text.strip()]
+    return choose_separator(path, lines, lambda width: True)
+
+
 def _splitter(path: str | Path, first: str, separator: str | None) -> tuple[Callable[[str], list[str]], str]:
     """Return a function that splits a line into cells, and a description of the separator."""
     if separator == "":
         raise OptionError("The separator is empty; leave it out for white space, or give one such as '|'.")
-    if separator is None and suffix(path) == ".csv":
-        separator = ","
     if separator is None:
         separator = "\t" if "\t" in first else None
-    if separator == ",":  # with quotes, because a comma can be a word
-        return (lambda text: next(csv.reader([text]), [])), "commas"
-    return (lambda text: text.split(separator)), {None: "white space", "\t": "tabs"}.get(separator, repr(separator))
+    said = SEPARATORS.get(separator, repr(separator)) if separator else "white space"
+    if separator == "," or (suffix(path) == ".csv" and separator in SEPARATORS):  # with quotes: a comma can be a word
+        return (lambda text: next(csv.reader([text], delimiter=separator), [])), said
+    return (lambda text: text.split(separator)), said
 
 
 def _read_cells(

@@ -15,6 +15,7 @@ from saccade.errors import OptionError
 from saccade.models import Config
 
 __all__ = [
+    "SEPARATOR",
     "SHAPE",
     "SIZES",
     "BuiltinOrFile",
@@ -127,6 +128,13 @@ class BuiltinOrFile(Config):
         return self
 
 
+#: The ``separator`` in the ``[data]`` table of a task that reads tables.
+SEPARATOR: Any = Field(
+    None,
+    min_length=1,
+    max_length=1,
+    description="What separates the cells of .csv files: a comma, a semicolon or a tab; detected if not given",
+)
 #: The ``shape`` in the ``[data]`` table of a task that reads pictures.
 SHAPE: Any = Field(
     None,

@@ -19,8 +19,8 @@ from saccade.data.images import (
     Fitting,
     Pixels,
     describe_shape,
-    picture_files,
     picture_shape,
+    pictures_within,
     read_idx_array,
     read_npz_arrays,
     read_picture,
@@ -28,7 +28,7 @@ from saccade.data.images import (
 from saccade.data.inputs import read_texts
 from saccade.data.paths import resolve_path
 from saccade.data.pictures import MOST_SIDE, count_pixels, decode_picture, fit_picture, picture_of_rows
-from saccade.errors import FileError, OptionError, SaccadeError, TooLargeError
+from saccade.errors import FileError, OptionError, SaccadeError, TooLargeError, counted
 from saccade.models import VisionConfig
 from saccade.tasks.base.image_task import check_shape
 from saccade.tasks.base.predictor import Predictor
@@ -97,13 +97,16 @@ class ImageInputPredictor(Predictor):
         return self._check_shape(InputImage(every[number - 1], given))
 
     def read_file(self, path: Path) -> tuple[list[Any], str]:
-        """Read one picture, all pictures in a folder, or all images in an idx or .npz file."""
+        """Read one picture, all pictures in a folder or, as in training, in its folders, one for each class, or all
+        images in an idx or .npz file."""
         if not path.is_dir() and path.suffix.lower() not in PICTURES:
             found = [InputImage(image, f"{path}:{number}") for number, image in enumerate(self._read_all(str(path)), 1)]
             return [self._check_shape(one) for one in found], "images"
-        files = picture_files(path) if path.is_dir() else [path]
+        files = pictures_within(path) if path.is_dir() else [path]
         others = sum(picture_shape(file) != self.shape for file in files)
         said = f"{others:,} fitted to {describe_shape(self.shape)}" if others else "as they are"
+        if path.is_dir() and files[0].parent != path:
+            said += f"; they are in {counted(len({file.parent for file in files}), 'folder')}, whose names are not used"
         return [self.parse(str(file)) for file in files], f"pictures, {said}"
 
     def read_unnamed(self, path: Path) -> tuple[list[Any], str]:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from saccade.attention import edit
 from saccade.attention.watching.watch import Rows
-from saccade.data.lines import InheritedEncoding, read_lines
+from saccade.data.lines import ChosenEncoding, InheritedEncoding, read_lines
 from saccade.errors import DivergedError, FileError, InputTypeError, OptionError, counted
 from saccade.lens.causal import Change, Scored, describe_changes, find_places
 from saccade.lens.view import View
@@ -222,20 +222,31 @@ class Predictor(ABC):
         """Whether ``read_otherwise`` gave the columns of files; otherwise they are those of the training files."""
         return any(key in self._read_otherwise for key in task_of_model(self.task.name).data.column_fields)
 
-    def read_otherwise(self, columns: str | None = None, encoding: str | None = None, lines: bool = False) -> None:
+    def read_otherwise(
+        self,
+        columns: str | None = None,
+        encoding: str | None = None,
+        lines: bool = False,
+        separator: str | None = None,
+    ) -> None:
         """Read files differently from the training files: other columns (as in ``DataReader.inputs_from``), another
-        encoding, or, with ``lines``, each line as one input, whatever it looks like."""
+        encoding or separator, or, with ``lines``, each line as one input, whatever it looks like."""
         reader = task_of_model(self.task.name).data
         if encoding is not None and "encoding" not in reader.read_as:
             raise OptionError(f"--encoding does not apply to {self.plural}, because their inputs are not texts.")
         if lines and not self.takes_lines:
             raise OptionError(f"--lines does not apply to {self.plural}, because their inputs are not lines of text.")
-        if lines and columns is not None:
-            raise OptionError("With --lines, a file has no columns; leave out --columns.")
+        if lines and (columns is not None or separator is not None):
+            raise OptionError("With --lines, a file has no columns; leave out --columns and --separator.")
+        if separator is not None and "separator" not in reader.read_as:
+            raise OptionError(f"--separator does not apply to {self.plural}, because their inputs are not in tables.")
         given = {} if columns is None else reader.inputs_from(columns)
-        self._read_otherwise = (
-            given | ({} if encoding is None else {"encoding": encoding}) | ({"lines": lines} if lines else {})
-        )
+        more = {
+            "encoding": None if encoding is None else ChosenEncoding(encoding),
+            "separator": separator,
+            "lines": lines or None,
+        }
+        self._read_otherwise = given | {key: value for key, value in more.items() if value is not None}
 
     def replaced(self, given: Any, old: str, new: str) -> Any:
         """Return the input with one word replaced by another."""

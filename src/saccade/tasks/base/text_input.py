@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from saccade.data.grammar import showcase
 from saccade.data.inputs import read_texts, suffix_of
 from saccade.data.lines import suffix
+from saccade.data.paths import column
 from saccade.errors import OptionError
 from saccade.lens.causal import replace_word
 from saccade.tasks.base.predictor import Predictor
@@ -23,6 +24,12 @@ class TextInputPredictor(Predictor):
     input_types: ClassVar[tuple[type, ...]] = (str,)
     input_name = "a text"
     takes_lines = True
+    in_order: ClassVar[tuple[str, ...]] = ()  # the columns of a table that need not name them
+
+    @property
+    def known_labels(self) -> tuple[str | int, Callable[[str], bool]] | None:
+        """The column of labels, if files have one, and a function that says whether the model knows a label."""
+        return None
 
     def from_json(self, value: Any) -> str:
         if not isinstance(value, str):
@@ -71,8 +78,17 @@ class TextInputPredictor(Predictor):
         if self.read_as.get("lines"):
             return self.read_file(path)
         trained = suffix(str(self.bundle.data.get("file") or self.bundle.data.get("table") or ""))
-        columns = [value for key, value in self.read_as.items() if key.endswith("column") and value is not None]
-        kind = suffix_of(path, trained, columns, self.read_as.get("encoding"))
+        columns = [column(one) for key, one in self.read_as.items() if key.endswith("column") and one is not None]
+        kind = suffix_of(
+            path,
+            trained,
+            columns,
+            self.in_order,
+            label=self.known_labels,
+            chosen=self.chose_columns,
+            encoding=self.read_as.get("encoding"),
+            separator=self.read_as.get("separator"),
+        )
         return self.read_file(path.rename(path.with_suffix(kind)))
 
     def replaced(self, given: Any, old: str, new: str) -> Any:

@@ -16,7 +16,17 @@ from saccade.data.lines import choose_encoding
 from saccade.data.paths import column, part_prefixes, resolve_path
 from saccade.data.split import overlap, split
 from saccade.errors import FileError, OptionError, counted
-from saccade.tasks.base.data import SHAPE, BuiltinOrFile, PictureReader, Say, Size, Splits, column_keys, hold_out
+from saccade.tasks.base.data import (
+    SEPARATOR,
+    SHAPE,
+    BuiltinOrFile,
+    PictureReader,
+    Say,
+    Size,
+    Splits,
+    column_keys,
+    hold_out,
+)
 from saccade.tasks.base.image_task import suggest_patch
 
 __all__ = ["CaptionData", "CaptionsFiles"]
@@ -45,6 +55,7 @@ class CaptionData(BuiltinOrFile):
     )
     text_column: str = Field("text", description="Text column: its name, or its number, counting from 0")
     shape: tuple[int, int, int] | None = SHAPE
+    separator: str | None = SEPARATOR
     encoding: str | None = Field(None, description="Encoding of the files, such as latin-1; detected if not given")
     validation_table: str | None = Field(
         None,
@@ -71,7 +82,7 @@ class CaptionsFiles(PictureReader[Captioned]):
     """Reads images with captions from tables or .npz files, or makes them from digits."""
 
     settings = CaptionData
-    read_as = ("image_column", "text_column", "shape", "encoding")
+    read_as = ("image_column", "text_column", "shape", "separator", "encoding")
 
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
@@ -179,7 +190,7 @@ def _digits(data: CaptionData, seed: int) -> Splits[Captioned]:
 def _read(data: CaptionData, table: str | None, shape: Shape | None, say: Say) -> list[Captioned]:
     assert table is not None
     columns = column(data.image_column), column(data.text_column)
-    return read_captions(resolve_path(table), *columns, data.encoding, shape=shape, say=say)
+    return read_captions(resolve_path(table), *columns, data.encoding, data.separator, shape=shape, say=say)
 
 
 def _encoding_notes(data: CaptionData, table: str) -> list[str]:

@@ -11,11 +11,12 @@ from pydantic import Field
 from saccade.data.grammar import generate
 from saccade.data.labelled import LABEL_FIRST, LabelledText, read_labelled
 from saccade.data.labels import LabelReport
+from saccade.data.lines import choose_encoding, suffix
 from saccade.data.paths import column
-from saccade.data.tables import TABLES, read_columns, table_format
+from saccade.data.tables import SEPARATORS, TABLES, is_named, read_columns, table_format
 from saccade.data.transcripts import TRANSCRIPTS
 from saccade.errors import FileError, OptionError
-from saccade.tasks.base.data import Size, Splits, table_rows, write_lines
+from saccade.tasks.base.data import SEPARATOR, Size, Splits, table_rows, write_lines
 from saccade.tasks.base.labelled_data import LabelledData, LabelledFiles
 
 __all__ = ["ClassificationData", "ClassificationFiles"]
@@ -46,12 +47,27 @@ class ClassificationData(LabelledData):
     header: bool | None = Field(
         None, description="Whether the first line of a table names its columns; detected if not given"
     )
+    separator: str | None = SEPARATOR
 
     @classmethod
     def read(cls, values: dict[str, Any], where: str) -> Self:
         if "class_weights" in values:
             raise OptionError(f"{where}: class_weights belongs in [training]: training.class_weights.")
         return super().read(values, where)
+
+
+def _require_names(file: Path, columns: tuple[str | int, ...]) -> None:
+    """Refuse a table whose first line does not name these columns, whatever its separator and encoding, which may be
+    settings that are not known yet."""
+    if not file.is_file() or table_format(file) not in TABLES:
+        return
+    try:
+        encoding, _ = choose_encoding(file)
+    except FileError:  # reading the file reports it, unless the settings have its encoding
+        return
+    names = [column for column in columns if isinstance(column, str)]
+    if suffix(file) == ".jsonl" or not any(is_named(file, names, encoding, mark) for mark in SEPARATORS):
+        read_columns(file, columns, separator=",")
 
 
 #: The most texts whose labels may all be different.
@@ -71,6 +87,7 @@ class ClassificationFiles(LabelledFiles[LabelledText]):
         "label_column",
         "label_separator",
         "header",
+        "separator",
         "encoding",
         "skip_bad_rows",
     )
@@ -91,8 +108,7 @@ class ClassificationFiles(LabelledFiles[LabelledText]):
         if columns is not None:
             chosen = tuple(column(table[key]) for key in PAIR_FIELDS if key in table)
             for file in files:
-                if file.is_file() and table_format(file) in TABLES:
-                    read_columns(file, chosen)
+                _require_names(file, chosen)
         return table
 
     @classmethod
@@ -115,7 +131,8 @@ class ClassificationFiles(LabelledFiles[LabelledText]):
             encoding=settings.encoding,
             skip_bad=settings.skip_bad_rows,
             second_column=None if settings.second_column is None else column(settings.second_column),
-            separator=settings.label_separator,
+            label_separator=settings.label_separator,
+            separator=settings.separator,
         )
         single = [label for label, count in report.labels.items() if count == 1]
         if trained_on and 2 * len(single) > len(texts) > FEW:

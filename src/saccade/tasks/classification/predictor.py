@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,12 @@ from saccade.data.labelled import LABEL_FIRST, LabelledText
 from saccade.data.lines import suffix
 from saccade.data.paths import column
 from saccade.data.tables import TABLES, table_format
-from saccade.errors import InputTypeError, OptionError
+from saccade.errors import FileError, InputTypeError, OptionError, counted
 from saccade.lens.axis import Axis
 from saccade.lens.view import View, view
 from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.snapshot import Snapshot
+from saccade.tasks.base.task import Evaluation
 from saccade.tasks.base.text_input import TextInputPredictor
 from saccade.tasks.classification.answer import POOLING, ClassificationAnswer
 from saccade.tasks.classification.several import is_chosen, log_complement
@@ -51,6 +52,7 @@ class ClassificationPredictor(TextInputPredictor):
     reads = True
     kept_part = "first"
     at_once = 500
+    in_order = LABEL_FIRST
     task: Classification
 
     @property
@@ -137,20 +139,36 @@ class ClassificationPredictor(TextInputPredictor):
         own = super().examples(probe)
         return [*REVIEWS, *own] if self.bundle.data.get("builtin") == "grammar" else own
 
-    def read_otherwise(self, columns: str | None = None, encoding: str | None = None, lines: bool = False) -> None:
+    def read_otherwise(
+        self,
+        columns: str | None = None,
+        encoding: str | None = None,
+        lines: bool = False,
+        separator: str | None = None,
+    ) -> None:
         """Also accept two columns, one for each text, if the model reads two texts."""
         if columns is not None and self.task.state.texts == (2,) and columns.count(",") == 1:
             columns += ",-"
-        super().read_otherwise(columns, encoding, lines)
+        super().read_otherwise(columns, encoding, lines, separator)
+
+    @property
+    def _labelled(self) -> LabelledFormat:
+        trained = self.bundle.data.get("file")
+        in_lines = trained is not None and suffix(trained) not in TABLES
+        return LabelledFormat(self.task.labels, in_lines, self.read_as["label_separator"])
+
+    @property
+    def known_labels(self) -> tuple[str | int, Callable[[str], bool]] | None:
+        label = self.read_as["label_column"]
+        return None if label is None else (column(label), self._labelled.knows)
 
     def read_file(self, path: Path) -> tuple[list[Any], str]:
         how = self.read_as
         names = "label_column", "text_column", "second_column"
         label, text, second = (None if how[key] is None else column(how[key]) for key in names)
-        trained = self.bundle.data.get("file")
-        in_lines = trained is not None and suffix(trained) not in TABLES
-        labelled = LabelledFormat(self.task.labels, in_lines, how["label_separator"])
+        labelled = self._labelled
         options = {"header": how["header"], "encoding": how["encoding"], "skip_bad": how["skip_bad_rows"]}
+        options["separator"] = how["separator"]
         lines = how.get("lines", False)
         if second is not None and table_format(path) in TABLES and not lines:
             assert text is not None
@@ -160,12 +178,24 @@ class ClassificationPredictor(TextInputPredictor):
             path,
             columns,
             1,
-            in_order=LABEL_FIRST,
+            in_order=self.in_order,
             labelled=labelled,
             lines=lines,
             chosen=self.chose_columns,
             **options,
         )
+
+    def evaluate(self, examples: Sequence[LabelledText], **options: Any) -> Evaluation:
+        """Refuse lines that may have no label."""
+        unseen = [one for one in examples if one.is_first_word and one.label not in self.task.label_ids]
+        if unseen:
+            first = unseen[0]
+            raise FileError(
+                f"{first.file}, line {first.line}: the line begins with {first.label!r}, which is not a label of this "
+                f"model, like {counted(len(unseen), 'line')} of {len(examples):,}; add --columns 1,0 if each line is a "
+                "label and a text."
+            )
+        return super().evaluate(examples, **options)
 
     def answer(self, inputs: Sequence[str], options: Any, now: Snapshot) -> list[ClassificationAnswer]:
         texts = self._encode(inputs)
@@ -203,7 +233,8 @@ class ClassificationPredictor(TextInputPredictor):
         leave_out = now.later(self._leave_out, encoded.text.texts, best)
         above = dict(zip(self.task.labels, is_chosen(torch.tensor(scores)).tolist(), strict=True))
         chosen = tuple(name for name in ordered if above[name]) if several else None
-        said = best if chosen is None else ", ".join(chosen)
+        between = self.read_as["label_separator"] or ","
+        said = best if chosen is None else (", " if between == "," else between).join(chosen)
         return ClassificationAnswer(source, said, ordered[best], ordered, compute_attention, leave_out, chosen)
 
     def _leave_out(self, given: Sequence[str], label: str) -> list[tuple[str, float]]:

@@ -29,7 +29,7 @@ from saccade.errors import FileError, OptionError, counted
 from saccade.tasks.base.data import SHAPE, BuiltinOrFile, PictureReader, Say, Size, Splits, hold_out
 from saccade.tasks.base.image_task import suggest_patch
 
-__all__ = ["ImageData", "ImagesFiles"]
+__all__ = ["ImageData", "ImagesFiles", "idx_files"]
 
 
 class ImageData(BuiltinOrFile):
@@ -97,7 +97,7 @@ class ImagesFiles(PictureReader[LabelledImage]):
         """Accept folders, .npz files, or idx files of images, each followed by the idx file of its labels."""
         if columns is not None:
             raise OptionError("--columns only applies to tables; images have no columns.")
-        if len(files) == 1 and files[0].is_dir() and (found := _idx_files(files[0])):
+        if len(files) == 1 and files[0].is_dir() and (found := idx_files(files[0])):
             return found
         have_labels = bool(files) and (files[0].is_dir() or files[0].suffix.lower() == ".npz")
         kinds = ("images",) if have_labels else ("images", "labels")
@@ -189,7 +189,7 @@ class ImagesFiles(PictureReader[LabelledImage]):
         return f"{example.source}\t{example.label}\n".encode()
 
 
-def _idx_files(folder: Path) -> dict[str, str]:
+def idx_files(folder: Path) -> dict[str, str]:
     """Return the ``[data]`` table for a folder of idx files, which are recognised by their names; empty if there are
     none."""
     found: dict[str, str] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.image_input import ImageInputPredictor, InputImage
 from saccade.tasks.base.snapshot import Snapshot
 from saccade.tasks.images.answer import ImagesAnswer
+from saccade.tasks.images.data import idx_files
 from saccade.tasks.images.task import EncodedImage, Images, view_image
 
 __all__ = ["ImagesPredictor"]
@@ -31,6 +33,14 @@ class ImagesPredictor(ImageInputPredictor):
     @property
     def plural(self) -> str:
         return "image classifiers"
+
+    def read_file(self, path: Path) -> tuple[list[Any], str]:
+        """A folder of idx files stands for the images that ``evaluate`` would score."""
+        found = idx_files(path) if path.is_dir() else {}
+        if not found:
+            return super().read_file(path)
+        inputs, how = super().read_file(Path(found["images"]))
+        return inputs, f"{how} of {found['images']}"
 
     def answer(self, inputs: Sequence[InputImage], options: Any, now: Snapshot) -> list[ImagesAnswer]:
         config = self.model.config if isinstance(self.model.config, VisionConfig) else None

@@ -24,7 +24,7 @@ from saccade.data.paths import column, part_prefixes, resolve_path
 from saccade.data.tables import TABLES
 from saccade.errors import OptionError
 from saccade.models import Config
-from saccade.tasks.base.data import DataReader, Say, Size, Splits, write_lines
+from saccade.tasks.base.data import SEPARATOR, DataReader, Say, Size, Splits, write_lines
 
 __all__ = ["LanguageModelFiles", "TextData"]
 
@@ -57,6 +57,7 @@ class TextData(Config):
         lt=1,
         description="Fraction of the data, after the validation part, held out for the final test if no file is given",
     )
+    separator: str | None = SEPARATOR
     encoding: str | None = Field(None, description="Encoding of the files, such as latin-1; detected if not given")
 
     @model_validator(mode="after")
@@ -88,7 +89,7 @@ class LanguageModelFiles(DataReader[Document]):
     """Reads plain texts, or a column of a table. The held-out part is the end of the text, or separate files."""
 
     settings = TextData
-    read_as = ("documents", "labelled", "column", "encoding")
+    read_as = ("documents", "labelled", "column", "separator", "encoding")
     column_fields = ("column",)
 
     @classmethod
@@ -206,6 +207,6 @@ def _read(data: TextData, part: str) -> tuple[Path, list[Document]]:
     table = getattr(data, f"{part}table")
     if table is not None:
         path = resolve_path(table)
-        return path, read_text_column(path, column(data.column), data.encoding)
+        return path, read_text_column(path, column(data.column), data.encoding, data.separator)
     path = resolve_path(getattr(data, f"{part}text"))
     return path, read_documents(path, data.documents, labelled=data.labelled, encoding=data.encoding)

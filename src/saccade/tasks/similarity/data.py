@@ -13,7 +13,7 @@ from saccade.data.paths import column, resolve_path
 from saccade.data.tables import read_columns
 from saccade.errors import FileError, OptionError
 from saccade.models import Config
-from saccade.tasks.base.data import DataReader, Say, Size, Splits
+from saccade.tasks.base.data import SEPARATOR, DataReader, Say, Size, Splits
 
 __all__ = ["ScoredPair", "SimilarityData", "SimilarityFiles"]
 
@@ -34,6 +34,7 @@ class SimilarityData(Config):
     first_column: str = Field("0", description="Column of the first text, by name or by number from 0")
     second_column: str = Field("1", description="Column of the second text")
     score_column: str = Field("2", description="Column of the score")
+    separator: str | None = SEPARATOR
     encoding: str | None = Field(None, description="Encoding of the file, such as latin-1; detected if not given")
 
 
@@ -41,7 +42,7 @@ class SimilarityFiles(DataReader[ScoredPair]):
     """Reads tables of pairs of texts with their similarity."""
 
     settings = SimilarityData
-    read_as = ("encoding",)
+    read_as = ("separator", "encoding")
 
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
@@ -63,7 +64,9 @@ class SimilarityFiles(DataReader[ScoredPair]):
     def read_for_scoring(cls, settings: SimilarityData, say: Say = lambda note: None) -> list[ScoredPair]:
         path = resolve_path(settings.file)
         names = (settings.first_column, settings.second_column, settings.score_column)
-        notes, rows = read_columns(path, tuple(map(column, names)), encoding=settings.encoding)
+        notes, rows = read_columns(
+            path, tuple(map(column, names)), encoding=settings.encoding, separator=settings.separator
+        )
         for note in notes:
             say(note)
         pairs = []

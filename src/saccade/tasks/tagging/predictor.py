@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,11 @@ class TaggingPredictor(TextInputPredictor):
     reads = True
     at_once = 500
     task: Tagging
+
+    @property
+    def known_labels(self) -> tuple[str | int, Callable[[str], bool]] | None:
+        label = self.read_as["label_column"] or "-1"
+        return int(label) if label.removeprefix("-").isdecimal() else label, set(self.task.labels).__contains__
 
     def read_file(self, path: Path) -> tuple[list[Any], str]:
         return read_words(path, **self.read_as, labels=self.task.labels)

@@ -28,7 +28,17 @@ from saccade.data.tables import TABLES, table_format
 from saccade.errors import FileError, OptionError, counted
 from saccade.lens.links import GoldLinks, read_pharaoh
 from saccade.models import Config
-from saccade.tasks.base.data import DataReader, Say, Size, Splits, column_keys, draw_splits, hold_out, write_lines
+from saccade.tasks.base.data import (
+    SEPARATOR,
+    DataReader,
+    Say,
+    Size,
+    Splits,
+    column_keys,
+    draw_splits,
+    hold_out,
+    write_lines,
+)
 from saccade.tasks.base.text_settings import TokenKind
 from saccade.tasks.translation.gold import GoldPair, from_characters, from_grammar, from_pair
 
@@ -97,6 +107,7 @@ class TranslationData(Config):
     header: bool | None = Field(
         None, description="Whether the first line of a table names its columns; detected if not given"
     )
+    separator: str | None = SEPARATOR
     source_language: str = Field("source", description='Language code shown to people, such as "en"')
     target_language: str = Field("target", description='Language code shown to people, such as "fr"')
 
@@ -137,7 +148,7 @@ class TranslationFiles(DataReader[GoldPair]):
     """Reads pairs of texts from two parallel files or a table, or draws them from the built-in corpus."""
 
     settings = TranslationData
-    read_as = ("source_column", "target_column", "header", "encoding", "skip_bad_rows")
+    read_as = ("source_column", "target_column", "header", "separator", "encoding", "skip_bad_rows")
     column_fields = ("source_column", "target_column")
     most_updates = 2_500
 
@@ -358,6 +369,7 @@ def _read(data: TranslationData, part: str, cleaning: Cleaning) -> tuple[list[Pa
             header=data.header,
             encoding=data.encoding,
             skip_bad=data.skip_bad_rows,
+            separator=data.separator,
         )
     source, target = (resolve_path(getattr(data, f"{part}{side}")) for side in ("source", "target"))
     return read_parallel(source, target, cleaning, encoding=data.encoding)

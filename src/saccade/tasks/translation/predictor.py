@@ -62,6 +62,7 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
     scoring = TranslationScoring
     reads = True
     takes_workers = True
+    in_order = ("source", "target")
     _engine: TranslationEngine | None
 
     @classmethod
@@ -77,8 +78,9 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         return read_texts(
             path,
             columns,
-            in_order=("source", "target"),
+            in_order=self.in_order,
             header=how["header"],
+            separator=how["separator"],
             encoding=how["encoding"],
             skip_bad=how["skip_bad_rows"],
             lines=how.get("lines", from_lines),
