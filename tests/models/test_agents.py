@@ -166,12 +166,26 @@ def test_the_divergence_by_hand() -> None:
     assert _divergence(zero, deviation, zero, zero).item() == pytest.approx(0.5 * (4 - 1) - math.log(2))
 
 
-def test_drawn_futures_differ_and_training_gets_a_reconstruction(network: PathNetwork) -> None:
-    past, future = paths(scenes=2), torch.randn(2, FUTURE, N, 2, dtype=torch.float64)
-    found = network(past, torch.tensor([N, N]), 6, future)
+def test_drawn_futures_differ(network: PathNetwork) -> None:
+    found = network(paths(scenes=2), torch.tensor([N, N]), 6)
     assert found.drawn.shape == (6, 2, FUTURE, N, 2)
     assert not torch.allclose(found.drawn[0], found.drawn[1])
+
+
+def test_training_gets_the_best_future_of_each_agent_and_a_reconstruction(network: PathNetwork) -> None:
+    past, future = paths(scenes=2), torch.randn(2, FUTURE, N, 2, dtype=torch.float64)
+    counts = torch.tensor([N, N])
+    found = network(past, counts, 6, future)
+    assert found.drawn.shape == (1, 2, FUTURE, N, 2)
     assert found.reconstructed is not None
     assert found.reconstructed.shape == future.shape
     assert found.divergence is not None
     assert bool((found.divergence > 0).all())
+    if isinstance(network, AgentMLP) or network.config.interaction == "alone":  # type: ignore[attr-defined]
+        torch.manual_seed(3)  # agents that do not see each other have the same best future in any company
+        best = network(past, counts, 6, future).drawn[0]
+        torch.manual_seed(3)
+        every = network(past, counts, 6).drawn
+        chosen = (every - future).square().sum(dim=(2, 4)).argmin(dim=0)
+        expected = every.gather(0, chosen[None, :, None, :, None].expand(1, -1, FUTURE, -1, 2))[0]
+        torch.testing.assert_close(best, expected, rtol=0, atol=1e-9)

@@ -125,6 +125,8 @@ def _choose(kernel: Kernel, call: Call) -> Literal["equation", "fused"]:
         reason = f"{type(call.weights).__name__} weights"
     elif not call.score.is_product:
         reason = f"the {type(call.score).__name__} score, which is not a product"
+    elif kernel == "auto" and _is_learned(call.bias) and math.prod(call.shape) <= EQUATION_LIMIT:
+        return "equation"  # torch writes this case out too, and checks every row for a key several times
     else:
         return "fused"
     if kernel == "fused":
@@ -133,6 +135,10 @@ def _choose(kernel: Kernel, call: Call) -> Literal["equation", "fused"]:
             'use kernel="auto" or kernel="equation".'
         )
     return "equation"
+
+
+def _is_learned(bias: Bias | Tensor | None) -> bool:
+    return isinstance(bias, Tensor) and bias.requires_grad and torch.is_grad_enabled()
 
 
 # --- the written-out form ---------------------------------------------------------------------------------
@@ -147,7 +153,10 @@ def _equation(call: Call, value: Tensor, dropout: float, owner: nn.Module | None
     outputs, statistics, log_probabilities = [], [], []
     for rows in _blocks(num_rows, call.block_rows(EQUATION_LIMIT)):
         scores = call.scores(rows, range(num_columns))
-        weights, statistic = normalise(scores, call.weights, call.has_rules)
+        if type(call.weights) is Softmax and num_columns:
+            weights = _softmax(scores, call.has_rules)
+        else:
+            weights, statistic = normalise(scores, call.weights, call.has_rules)
         weights = F.dropout(weights, dropout) if dropout else weights
         outputs.append(weights.to(value.dtype) @ value)
         if call.weights.decides:
@@ -161,6 +170,13 @@ def _equation(call: Call, value: Tensor, dropout: float, owner: nn.Module | None
     if statistics:
         call = replace(call, statistic=torch.cat(statistics, dim=-2))
     return call, outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-2)
+
+
+def _softmax(scores: Float[Tensor, "B H Q K"], has_rules: bool) -> Float[Tensor, "B H Q K"]:
+    """Compute the weights of ``normalise`` with torch's softmax, which reads and writes the scores only once."""
+    if has_rules and bool((scores.detach().amax(dim=-1) == float("-inf")).any()):  # undefined in rows without a key
+        return normalise(scores, Softmax(), has_rules)[0]
+    return scores.softmax(dim=-1)
 
 
 def _exported(call: Call, value: Tensor) -> Tensor:

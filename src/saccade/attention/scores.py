@@ -269,9 +269,26 @@ class AgentAware(Score):
     def __call__(self, query: Tensor, key: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
         (own_query, other_query), (own_key, other_key) = query.chunk(2, dim=-1), key.chunk(2, dim=-1)
         scale = 1.0 / math.sqrt(own_query.shape[-1])
+        between = (other_query * scale) @ other_key.transpose(-2, -1)
+        if self._is_whole(rows) and self._is_whole(columns):
+            return self._with_own(between, own_query * scale, own_key)
         same = rows[:, None] % self.num_agents == columns[None, :] % self.num_agents
-        own = (own_query * scale) @ own_key.transpose(-2, -1)
-        return torch.where(same, own, (other_query * scale) @ other_key.transpose(-2, -1))
+        return torch.where(same, (own_query * scale) @ own_key.transpose(-2, -1), between)
+
+    def _is_whole(self, places: Int[Tensor, " T"]) -> bool:
+        """Whether these are all agents of some moments."""
+        return len(places) > 0 and len(places) % self.num_agents == 0 and int(places[0]) % self.num_agents == 0
+
+    def _with_own(
+        self, between: Float[Tensor, "B H Q K"], query: Float[Tensor, "B H Q D"], key: Float[Tensor, "B H K D"]
+    ) -> Float[Tensor, "B H Q K"]:
+        """Replace the scores within each agent, which are one in ``num_agents``, without computing the others twice."""
+        agents = self.num_agents
+        by_agent = [one.reshape(*one.shape[:2], -1, agents, one.shape[-1]) for one in (query, key)]
+        own = torch.einsum("bhtnd,bhsnd->bhtsn", *by_agent)
+        batch, heads, moments, others = own.shape[:4]
+        between.view(batch, heads, moments, agents, others, agents).diagonal(dim1=3, dim2=5).copy_(own)
+        return between
 
     def check(self, num_heads: int, query_width: int, key_width: int) -> None:
         super().check(num_heads, query_width, key_width)

@@ -68,17 +68,20 @@ class AgentMLPConfig(PathConfig):
 class Futures(NamedTuple):
     """Predicted paths, as positions, and what training needs to know about the latent vectors."""
 
-    drawn: Float[Tensor, "K B F N 2"]  # one future for each of K latent vectors from the prior
+    drawn: Float[Tensor, "K B F N 2"]  # one future for each of K latent vectors from the prior, or the best one
     reconstructed: Float[Tensor, "B F N 2"] | None = None  # from the posterior, which has seen the future
     divergence: Float[Tensor, "B N"] | None = None  # of the posterior from the prior, in nats
 
 
-def scene_mask(num_agents: int, counts: Int[Tensor, " B"], *, causal: bool = False, alone: bool = False) -> Mask:
+def scene_mask(num_agents: int, counts: Int[Tensor, " B"], *, causal: bool = False, alone: bool = False) -> Mask | None:
     """Let tokens attend only to agents that are present; if ``causal``, not to later time steps; if ``alone``, not to
-    other agents."""
+    other agents. Return None if all tokens may attend to all."""
+    padded = bool((counts < num_agents).any())
+    if not (padded or causal or alone):
+        return None
 
     def allowed(batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> Tensor:
-        seen = column % num_agents < counts.to(column.device)[batch]
+        seen = column % num_agents < counts.to(column.device)[batch] if padded else torch.ones_like(column).bool()
         if causal:
             seen = seen & (column // num_agents <= row // num_agents)
         if alone:
@@ -103,7 +106,7 @@ class AgentAttention(nn.Module):
         self.output = nn.Linear(config.width, config.width)
 
     def forward(
-        self, x: Float[Tensor, "B Q D"], source: Float[Tensor, "B K D"], num_agents: int, mask: Mask
+        self, x: Float[Tensor, "B Q D"], source: Float[Tensor, "B K D"], num_agents: int, mask: Mask | None
     ) -> Float[Tensor, "B Q D"]:
         score: Score = AgentAware(num_agents) if self.aware else ScaledDot()
         query, key, value = self._split(self.query(x)), self._split(self.key(source)), self._split(self.value(source))
@@ -128,15 +131,22 @@ class AgentBlock(nn.Module):
         self.feedforward = FeedForward(config.width, config.feedforward_width, "relu")
 
     def forward(
-        self, x: Tensor, num_agents: int, mask: Mask, source: Tensor | None = None, source_mask: Mask | None = None
+        self,
+        x: Tensor,
+        num_agents: int,
+        mask: Mask | None,
+        source: Tensor | None = None,
+        source_mask: Mask | None = None,
     ) -> Tensor:
         normed = self.self_norm(x)
         x = x + dropout(self.self(normed, normed, num_agents, mask), self.share, self.training)
         if self.cross is not None and self.cross_norm is not None:
             assert source is not None
-            assert source_mask is not None
-            seen = self.cross(self.cross_norm(x), source, num_agents, source_mask)
-            x = x + dropout(seen, self.share, self.training)
+            # All futures of a scene are queries to the same past, so that its keys and values are computed once.
+            scenes, (_, tokens, width) = len(source), x.shape
+            normed = self.cross_norm(x).view(-1, scenes, tokens, width).transpose(0, 1).reshape(scenes, -1, width)
+            seen = self.cross(normed, source, num_agents, source_mask).view(scenes, -1, tokens, width).transpose(0, 1)
+            x = x + dropout(seen.reshape_as(x), self.share, self.training)
         return x + dropout(self.feedforward(self.feedforward_norm(x)), self.share, self.training)
 
 
@@ -168,9 +178,14 @@ class PathNetwork(nn.Module, ABC):
 
     @abstractmethod
     def decode(
-        self, context: Tensor, past: Float[Tensor, "B P N 2"], latent: Float[Tensor, "B N Z"], counts: Tensor
-    ) -> Float[Tensor, "B F N 2"]:
-        """Return how each path differs from one that keeps its last velocity."""
+        self,
+        summary: Float[Tensor, "B N D"],
+        context: Tensor,
+        past: Float[Tensor, "B P N 2"],
+        latents: Float[Tensor, "K B N Z"],
+        counts: Int[Tensor, " B"],
+    ) -> Float[Tensor, "K B F N 2"]:
+        """Return how each path differs from one that keeps its last velocity, for each of K latent vectors."""
 
     def forward(
         self,
@@ -181,7 +196,9 @@ class PathNetwork(nn.Module, ABC):
     ) -> Futures:
         """Predict ``samples`` futures sampled from the prior, or the most likely future if 0.
 
-        Agents beyond counts[b] are padding.
+        Agents beyond counts[b] are padding. If the true ``future`` is given, the sample that fits each agent best is
+        found first, and then one future is predicted from these latent vectors: a loss of the best sample needs no
+        gradient of the others.
         """
         if past.ndim != 4 or past.shape[1] != self.past or past.shape[-1] != 2:
             raise ShapeError(
@@ -192,23 +209,23 @@ class PathNetwork(nn.Module, ABC):
         summary, context = self.encode(past, counts)
         straight = _straight(past, self.future)
         if not self.config.latent:
-            found = straight + self.decode(context, past, summary[..., :0], counts) + centre
-            return Futures(found.expand(max(1, samples), *found.shape))
+            found = straight + self.decode(summary, context, past, summary[None, ..., :0], counts) + centre
+            return Futures(found.expand(max(1, samples), *found.shape[1:]))
         mean, log_deviation = self.prior(summary).chunk(2, dim=-1)
         noise = torch.randn(max(1, samples), *mean.shape, device=mean.device, dtype=mean.dtype) if samples else 0.0
         latents = (mean + noise * log_deviation.exp()).view(-1, *mean.shape)
-        count = len(latents)
-        drawn = self.decode(
-            _repeated(context, count), _repeated(past, count), latents.flatten(0, 1), counts.repeat(count)
-        )
-        paths = straight + drawn.view(count, *straight.shape) + centre
         if future is None:
-            return Futures(paths)
-        differs = (future - centre - straight).permute(0, 2, 1, 3).flatten(-2)
-        there_mean, there_log = self.posterior(torch.cat([summary, differs], dim=-1)).chunk(2, dim=-1)
-        drawn_there = there_mean + torch.randn_like(there_mean) * there_log.exp()
-        again = straight + self.decode(context, past, drawn_there, counts) + centre
-        return Futures(paths, again, _divergence(there_mean, there_log, mean, log_deviation))
+            return Futures(straight + self.decode(summary, context, past, latents, counts) + centre)
+        differs = future - centre - straight
+        with torch.no_grad():
+            apart = (self.decode(summary, context, past, latents, counts) - differs).square().sum(dim=(2, 4))
+        best = latents.gather(0, apart.argmin(dim=0)[None, :, :, None].expand(-1, -1, -1, latents.shape[-1]))
+        seen = torch.cat([summary, differs.permute(0, 2, 1, 3).flatten(-2)], dim=-1)
+        there_mean, there_log = self.posterior(seen).chunk(2, dim=-1)
+        there = there_mean + torch.randn_like(there_mean) * there_log.exp()
+        drawn = self.decode(summary, context, past, torch.cat([best, there[None]]), counts)
+        paths = straight + drawn + centre
+        return Futures(paths[:1], paths[1], _divergence(there_mean, there_log, mean, log_deviation))
 
 
 class AgentTransformer(PathNetwork):
@@ -220,7 +237,7 @@ class AgentTransformer(PathNetwork):
         super().__init__(config, past, future)
         self.config = config
         self.past_input = nn.Linear(4, config.width)
-        self.future_input = nn.Linear(4 + config.latent, config.width)
+        self.future_input = nn.Linear(4 + config.width + config.latent, config.width)
         self.times = Sinusoidal(config.width)
         self.past_time, self.future_time = (nn.Linear(2 * config.width, config.width) for _ in range(2))
         self.encoder = nn.ModuleList(AgentBlock(config, crosses=False) for _ in range(config.encoder_layers))
@@ -239,17 +256,18 @@ class AgentTransformer(PathNetwork):
         context: Tensor = self.encoder_norm(x)
         return context.view(len(past), -1, agents, context.shape[-1]).mean(dim=1), context
 
-    def decode(self, context: Tensor, past: Tensor, latent: Tensor, counts: Tensor) -> Tensor:
-        agents, moments = past.shape[2], self.future
-        now = torch.cat([past[:, -1], past[:, -1] - past[:, -2], latent], dim=-1)
-        x = self._timed(self.future_input(now)[:, None].expand(-1, moments, -1, -1), self.future_time)
+    def decode(self, summary: Tensor, context: Tensor, past: Tensor, latents: Tensor, counts: Tensor) -> Tensor:
+        agents, moments, count = past.shape[2], self.future, len(latents)
+        now = torch.cat([past[:, -1], past[:, -1] - past[:, -2], summary], dim=-1).expand(count, -1, -1, -1)
+        started = self.future_input(torch.cat([now, latents], dim=-1)).flatten(0, 1)
+        x = self._timed(started[:, None].expand(-1, moments, -1, -1), self.future_time)
         alone = self.config.interaction == "alone"
-        mask = scene_mask(agents, counts, causal=True, alone=alone)
+        mask = scene_mask(agents, counts.repeat(count), causal=True, alone=alone)
         source_mask = scene_mask(agents, counts, alone=alone)
         for block in self.decoder:
             x = block(x, agents, mask, context, source_mask)
         predicted: Tensor = self.output(self.decoder_norm(x))
-        return predicted.view(len(past), moments, agents, 2)
+        return predicted.view(count, len(past), moments, agents, 2)
 
     def _timed(self, x: Float[Tensor, "B T N D"], layer: nn.Module) -> Float[Tensor, "B TN D"]:
         """Concatenate each token with the encoding of its time step, which is the same for all agents."""
@@ -282,9 +300,10 @@ class AgentMLP(PathNetwork):
         summary: Tensor = self.reader(features)
         return summary, summary
 
-    def decode(self, context: Tensor, past: Tensor, latent: Tensor, counts: Tensor) -> Tensor:
-        predicted: Tensor = self.writer(torch.cat([context, latent], dim=-1))
-        return predicted.view(*predicted.shape[:2], self.future, 2).transpose(1, 2)
+    def decode(self, summary: Tensor, context: Tensor, past: Tensor, latents: Tensor, counts: Tensor) -> Tensor:
+        repeated = summary.expand(len(latents), -1, -1, -1)
+        predicted: Tensor = self.writer(torch.cat([repeated, latents], dim=-1))
+        return predicted.view(*predicted.shape[:3], self.future, 2).transpose(2, 3)
 
 
 def _centre(past: Float[Tensor, "B P N 2"], counts: Int[Tensor, " B"]) -> Float[Tensor, "B 1 1 2"]:
@@ -304,11 +323,6 @@ def _straight(past: Float[Tensor, "B P N 2"], moments: int) -> Float[Tensor, "B 
     """Continue each path at the last observed velocity."""
     times = torch.arange(1, moments + 1, device=past.device, dtype=past.dtype)[None, :, None, None]
     return past[:, -1:] + times * (past[:, -1:] - past[:, -2:-1])
-
-
-def _repeated(x: Tensor, times: int) -> Tensor:
-    """Repeat the whole batch ``times`` times."""
-    return x.repeat(times, *(1 for _ in x.shape[1:]))
 
 
 def _divergence(mean: Tensor, log_deviation: Tensor, prior_mean: Tensor, prior_log: Tensor) -> Float[Tensor, "B N"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -55,6 +55,9 @@ class TrajectoriesTraining(TrainingSettings):
     divergence: float = Field(1.0, ge=0, description="Weight of the posterior's divergence from the prior")
     free_nats: float = Field(2.0, ge=0, description="Divergence per agent up to which there is no penalty")
     rotate: bool = Field(True, description="Whether each scene is turned by a random angle")
+    validation_sample: int = Field(
+        300, ge=1, description="Number of windows that each validation scores; they are always the same"
+    )
 
 
 class SamplingOptions(Config):
@@ -78,6 +81,13 @@ class TrajectoriesBatch(Batch):
     @property
     def count(self) -> int:
         return int(self.counts.sum())
+
+
+class Prediction(NamedTuple):
+    """The futures of one scene, in the units of the data."""
+
+    likely: Float[np.ndarray, "F N 2"]
+    drawn: Float[np.ndarray, "K F N 2"]
 
 
 @dataclass(frozen=True)
@@ -172,9 +182,7 @@ class Trajectories(Task):
         return Loss(total, batch.count)
 
     @torch.inference_mode()
-    def predicted(
-        self, model: nn.Module, window: Scene, options: SamplingOptions
-    ) -> tuple[Float[np.ndarray, "F N 2"], Float[np.ndarray, "K F N 2"]]:
+    def predicted(self, model: nn.Module, window: Scene, options: SamplingOptions) -> Prediction:
         """Predict the most likely future of a scene, and sample several others, in the units of the data."""
         past = torch.from_numpy(window.positions[: self.state.past])
         centre = past.mean(dim=(0, 1))
@@ -185,7 +193,7 @@ class Trajectories(Task):
             drawn = model(scaled, counts, options.samples).drawn[:, 0]
         likely = model(scaled, counts).drawn[0, 0]
         found = [(one.cpu().double() * self.state.scale + centre).numpy() for one in (likely, drawn)]
-        return found[0], found[1]
+        return Prediction(found[0], found[1])
 
     def validate(
         self, model: nn.Module, examples: Sequence[Scene], check_cancelled: CheckCancelled = lambda: None
@@ -198,21 +206,16 @@ class Trajectories(Task):
     def _scores(
         self, model: nn.Module, examples: Sequence[Scene], options: SamplingOptions, check_cancelled: CheckCancelled
     ) -> dict[str, float]:
-        singles, several = [], []
+        return _summary(self._predictions(model, examples, options, check_cancelled), examples)
+
+    def _predictions(
+        self, model: nn.Module, examples: Sequence[Scene], options: SamplingOptions, check_cancelled: CheckCancelled
+    ) -> list[Prediction]:
+        found = []
         for window in examples:
             check_cancelled()
-            likely, drawn = self.predicted(model, window, options)
-            singles.append(likely[None])
-            several.append(drawn)
-        single, best = distances(singles, examples), distances(several, examples)
-        return {
-            "best_ade": best["ade"],
-            "best_fde": best["fde"],
-            "ade": single["ade"],
-            "fde": single["fde"],
-            "missed": best["missed"],
-            "collisions": single["collisions"],
-        }
+            found.append(self.predicted(model, window, options))
+        return found
 
     def evaluate(
         self,
@@ -224,7 +227,8 @@ class Trajectories(Task):
         """Score the model, and print the scores of constant velocity for comparison, and those on windows with at least
         two agents."""
         options = options or self.settings["decoding"]
-        scores = self._scores(model, examples, options, check_cancelled)
+        predictions = self._predictions(model, examples, options, check_cancelled)
+        scores = _summary(predictions, examples)
         straight = [walk_straight(window, self.state.future)[None] for window in examples]
         varied = [walk_varied(window, self.state.future, options) for window in examples]
         lines = [f"{'method':46} {'ADE':>8} {'FDE':>8}"]
@@ -235,9 +239,9 @@ class Trajectories(Task):
             (f"constant velocity, varied, best of {options.samples}", distances(varied, examples)),
         )
         lines += [f"{name:46} {found['ade']:8.3f} {found['fde']:8.3f}" for name, found in named]
-        together = [window for window in examples if len(window.agents) >= 2]
+        together = [number for number, window in enumerate(examples) if len(window.agents) >= 2]
         if together and len(together) < len(examples):
-            only = self._scores(model, together, options, check_cancelled)
+            only = _summary([predictions[number] for number in together], [examples[number] for number in together])
             lines.append(
                 f"{f'this model, best of {options.samples}, windows of 2 or more agents':46} {only['best_ade']:8.3f} "
                 f"{only['best_fde']:8.3f}"
@@ -260,6 +264,19 @@ class Trajectories(Task):
 def _squared(paths: Float[Tensor, "*K B F N 2"], future: Float[Tensor, "B F N 2"]) -> Float[Tensor, "*K B N"]:
     """Return the squared distances, summed over the time steps."""
     return (paths - future).square().sum(-1).sum(-2)
+
+
+def _summary(predictions: Sequence[Prediction], examples: Sequence[Scene]) -> dict[str, float]:
+    single = distances([found.likely[None] for found in predictions], examples)
+    best = distances([found.drawn for found in predictions], examples)
+    return {
+        "best_ade": best["ade"],
+        "best_fde": best["fde"],
+        "ade": single["ade"],
+        "fde": single["fde"],
+        "missed": best["missed"],
+        "collisions": single["collisions"],
+    }
 
 
 def walk_straight(window: Scene, moments: int) -> Float[np.ndarray, "F N 2"]:
