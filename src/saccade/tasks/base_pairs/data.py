@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from saccade.data.hairpins import generate_hairpins
 from saccade.data.lines import choose_encoding, suffix
 from saccade.data.paths import part_prefixes, resolve_path
 from saccade.data.structures import (
@@ -32,12 +33,22 @@ PARTS |= {"dev": "validation", "test": "test"}
 #: Width of a base, width of a pair, and blocks, for each size.
 NETWORKS: dict[Size, tuple[int, int, int]] = {"tiny": (32, 16, 1), "small": (64, 24, 2), "medium": (64, 32, 3)}
 BATCH_PAIRS = 80_000
+#: The built-in molecules that are scored by themselves: neither those of training nor of validation nor of the test.
+SCORING_PART = 3
 
 
 class BasePairsData(Config):
     """RNA sequences with their structures; paths may use ~ and $SACCADE_DATA."""
 
-    file: str = Field(description="A table, dot-bracket or CT file to train on")
+    builtin: Literal["hairpins"] | None = Field(
+        None, description="hairpins: generated sequences with one or two stems, whose base pairs are known"
+    )
+    count: int = Field(
+        2000,
+        ge=10,
+        description="Number of built-in sequences for training; validation and test have a tenth as many each",
+    )
+    file: str | None = Field(None, description="A table, dot-bracket or CT file to train on")
     validation_file: str | None = Field(
         None,
         description="Validation file, used to select the best model; by default, a fraction of the training molecules",
@@ -65,6 +76,8 @@ class BasePairsData(Config):
 
     @model_validator(mode="after")
     def _consistent(self) -> BasePairsData:
+        if (self.builtin is None) == (self.file is None):
+            raise ValueError("give either builtin or file")
         if self.folds is not None and self.id_column is None:
             raise ValueError("folds needs id_column, to find the molecules by name")
         if self.folds is not None and self.part_column is not None:
@@ -88,6 +101,10 @@ class BasePairsFiles(DataReader[Molecule]):
 
     @classmethod
     def read(cls, settings: BasePairsData, seed: int) -> Splits[Molecule]:
+        if settings.file is None:
+            counts = (settings.count, settings.count // 10, settings.count // 10)
+            train, validation, test = (generate_hairpins(count, seed, part) for part, count in enumerate(counts))
+            return Splits(train, validation, test, [describe_molecules(train, "training")])
         every = _read(settings, settings.file)
         notes = _notes(settings, settings.file, every)
         parts = _assigned(settings)
@@ -119,6 +136,8 @@ class BasePairsFiles(DataReader[Molecule]):
 
     @classmethod
     def read_for_scoring(cls, settings: BasePairsData, say: Say = lambda note: None) -> list[Molecule]:
+        if settings.file is None:
+            return generate_hairpins(settings.count // 10, 1, SCORING_PART)
         every = _read(settings, settings.file)
         for note in _notes(settings, settings.file, every):
             say(note)
@@ -188,6 +207,7 @@ def _assigned(settings: BasePairsData) -> dict[str, str] | None:
         return {cells[0]: _part(cells[1], f"{path}, line {line}") for line, cells in rows}
     if settings.part_column is None:
         return None
+    assert settings.file is not None
     path = resolve_path(settings.file)
     if suffix(path) not in TABLES:
         raise OptionError(f"part_column needs a table, but {path} is not one.")

@@ -9,6 +9,7 @@ from typing import Any, cast
 import torch
 
 from saccade.attention import Watch, watch
+from saccade.data.hairpins import generate_hairpins
 from saccade.data.inputs import suffix_of
 from saccade.data.lines import choose_encoding, read_lines, suffix
 from saccade.data.structures import (
@@ -31,6 +32,10 @@ from saccade.tasks.base_pairs.folding import best_structure
 from saccade.tasks.base_pairs.task import BasePairs, FoldingOptions
 
 __all__ = ["BasePairsPredictor"]
+
+
+#: The built-in molecules that are shown as examples: how many, and of which part, which is used for nothing else.
+SHOWN, SHOWN_PART = 6, 6
 
 
 class BasePairsPredictor(Predictor):
@@ -93,7 +98,11 @@ class BasePairsPredictor(Predictor):
         return {"kind": "text"}
 
     def examples(self, probe: Sequence[str] = ()) -> list[Any]:
-        """Return the example that training recorded at each validation, or a small hairpin."""
+        """Return the example that training recorded at each validation, or a small hairpin; with their structures, some
+        built-in molecules if the model was trained on these."""
+        if self.bundle.data.get("builtin") is not None:
+            shown = generate_hairpins(SHOWN, seed=1, part=SHOWN_PART)
+            return [{"sequence": one.sequence, "structure": to_dot_bracket(one.partners or ())} for one in shown]
         return ["".join(probe) or "GGGGAAAACCCC"]
 
     def count_tokens(self, given: Molecule) -> int:
@@ -122,7 +131,7 @@ class BasePairsPredictor(Predictor):
 
     def read_unnamed(self, path: Path) -> tuple[list[Any], str]:
         """Read records with names, a table or a CT file, or else one sequence per line."""
-        trained = suffix(str(self.bundle.data.get("file", "")))
+        trained = suffix(str(self.bundle.data.get("file") or ""))
         encoding, _ = choose_encoding(path, self.read_as["encoding"])
         first = next((text.split() for _, text in read_lines(path, encoding) if text.strip()), [""])
         if first[0].startswith(">"):

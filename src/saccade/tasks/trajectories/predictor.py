@@ -8,9 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from jaxtyping import Float
 
 from saccade.attention import watch
 from saccade.data.tracks import Scene, last_window, read_tracks, tracks_of
+from saccade.data.world import generate_scenes
 from saccade.errors import DivergedError, FileError, OptionError, counted
 from saccade.lens.view import View, view
 from saccade.models.agents import AgentTransformer
@@ -24,6 +26,8 @@ __all__ = ["TrajectoriesPredictor"]
 
 #: The maximum number of rows in a JSON input.
 MOST_ROWS = 20_000
+#: The built-in scenes that are shown as examples: how many, and of which part, which is used for nothing else.
+SHOWN, SHOWN_PART = 6, 6
 
 
 class TrajectoriesPredictor(Predictor):
@@ -63,13 +67,16 @@ class TrajectoriesPredictor(Predictor):
         return {"type": "array", "items": row, "minItems": 1, "maxItems": MOST_ROWS}
 
     def examples(self, probe: Sequence[str] = ()) -> list[Any]:
-        """Return a scene with two agents that walk towards each other."""
+        """Return scenes of the built-in world if the model was trained on it, or else two agents that walk towards each
+        other."""
         past = self.task.state.past
+        if self.bundle.data.get("builtin") is not None:
+            scenes = generate_scenes(SHOWN, seed=1, part=SHOWN_PART)
+            return [_rows(scene.positions[:past]) for scene in scenes]
         size = self.task.state.scale / 4
-        return [
-            [[moment, agent, round(side * size * (moment - past), 3), agent * size] for moment in range(past)
-             for agent, side in ((1, 1), (2, -1))]
-        ]  # fmt: skip
+        along = size * (np.arange(past) - past)
+        return [_rows(np.stack([np.stack([side * along, np.full(past, agent * size)], -1) for agent, side in
+                                ((1, 1), (2, -1))], 1))]  # fmt: skip
 
     def count_tokens(self, given: Scene) -> int:
         return len(given.agents) * (self.task.state.past + self.task.state.future)
@@ -122,3 +129,12 @@ class TrajectoriesPredictor(Predictor):
             for first, count in ((1 - state.past, state.past), (1, state.future))
         )
         return view(seen, future, source_tokens=past)
+
+
+def _rows(positions: Float[np.ndarray, "P N 2"]) -> list[list[float]]:
+    """Return a scene as JSON: rows of frame, agent, x and y."""
+    return [
+        [moment, agent, round(float(x), 3), round(float(y), 3)]
+        for moment, places in enumerate(positions)
+        for agent, (x, y) in enumerate(places, start=1)
+    ]
