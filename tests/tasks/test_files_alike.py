@@ -359,14 +359,21 @@ def test_a_fault_in_a_stream_is_named_by_its_line() -> None:
 def test_a_lone_text_or_path_is_one_input(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A string is a sequence too, of its characters."""
     predictor = TASKS[name].predictor
+
+    class Echo(str):
+        """An answer that is its input, and has no score."""
+
+        score = None
+
     monkeypatch.setattr(predictor, "parts", lambda self, given: (given,), raising=False)  # a classifier asks its task
     monkeypatch.setattr(predictor, "prepare", lambda self, given, number: given)
-    monkeypatch.setattr(predictor, "answer_pieces", lambda self, pieces, *_: pieces)
+    answers = lambda self, pieces, *_: [[Echo(given) for given in piece] for piece in pieces]  # noqa: E731
+    monkeypatch.setattr(predictor, "answer_pieces", answers)
     model = predictor(Bundle(None, "transformer", Config(), nn.Identity(), NoOptions()))
     for given in ("one text", ""):
         assert model.predict(given) == [given]
     if issubclass(Path, predictor.input_types):
-        assert model.predict(Path("one.png")) == [Path("one.png")]
+        assert model.predict(Path("one.png")) == ["one.png"]
     else:
         with pytest.raises(InputTypeError, match=r"Input 1 must be .*, not PosixPath"):
             model.predict(Path("one.png"))
