@@ -29,7 +29,8 @@ async def read_fields(request: Request) -> dict[str, Any]:
     content = await request.body()
     if not content:
         return fields
-    return fields | await parse_apart(len(content), _read_body, request.headers.get("content-type", ""), content)
+    kind = request.headers.get("content-type", "")
+    return fields | await parse_apart(len(kind) + len(content), _read_body, kind, content)
 
 
 def _read_body(content_type: str, content: bytes) -> dict[str, Any]:

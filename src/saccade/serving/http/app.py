@@ -52,6 +52,7 @@ def inner_app(state: ServerState) -> FastAPI:
         version=importlib.metadata.version("saccade"),
         docs_url=None,  # the usual pages load scripts from a CDN
         redoc_url=None,
+        openapi_url=None,  # routes/page.py answers it
     )
     app.state.saccade = state
     app.openapi = lambda: openapi_document(app)  # type: ignore[method-assign]

@@ -28,11 +28,13 @@ WANTED_FILES = 4096
 #: Most bytes of a request line with its headers. The address of a page may hold a whole text: 20,000 characters, each
 #: encoded in up to 12 bytes.
 LONGEST_HEAD = 1 << 18
-#: Most bytes of the path alone, and of the headers without the request line: both are decoded piece by piece.
-LONGEST_PATH, LONGEST_HEADERS = 4096, 1 << 16
-#: Most headers of a request, most pieces of a chunked body, and most bytes that are parsed in one go: each header and
-#: each piece takes time, however short it is, and nobody else is answered meanwhile.
-MOST_HEADERS, MOST_CHUNKS, PARSED_BYTES = 200, 10_000, 1 << 14
+#: Most bytes of the path alone, of one header, and of all headers without the request line.
+LONGEST_PATH, LONGEST_HEADER, LONGEST_HEADERS = 4096, 1 << 13, 1 << 15
+#: Most headers of a request, and most bytes that are parsed in one go: each header takes time, however short it is, and
+#: nobody else is answered meanwhile.
+MOST_HEADERS, PARSED_BYTES = 100, 1 << 14
+#: So does each piece of a chunked body: some may have any size, and more are taken if they are this long on average.
+FREE_CHUNKS, LEAST_CHUNK = 100, 256
 
 
 def most_connections(wanted: int) -> tuple[int, int]:
@@ -55,30 +57,42 @@ def most_connections(wanted: int) -> tuple[int, int]:
 
 
 class _Received(ReceiveBuffer):
-    """The bytes of a request that h11 has received but not parsed yet, with a limit on the number of lines."""
+    """What h11 has received of a request and not parsed yet, with limits on the number and the length of lines."""
 
-    _chunks = 0
+    _bytes = _chunks = 0  # of the body
+
+    def __iadd__(self, data: bytes | bytearray) -> _Received:
+        self._bytes += len(data)
+        super().__iadd__(data)
+        return self
 
     def maybe_extract_lines(self) -> list[bytearray] | None:
-        """Extract the header lines of a request, or the lines after a chunked body."""
+        """The lines of a head, or those after a chunked body."""
         lines = super().maybe_extract_lines()
-        if lines is not None:
-            self._chunks = 0
-            if len(lines) > MOST_HEADERS + 1:
-                raise h11.RemoteProtocolError(f"The request has more than {MOST_HEADERS} headers.", 431)
-            if sum(map(len, lines[1:])) > LONGEST_HEADERS:
-                raise h11.RemoteProtocolError(f"The headers have more than {LONGEST_HEADERS:,} bytes.", 431)
-            if lines and len(lines[0].partition(b"?")[0]) > LONGEST_PATH:
+        if lines:
+            self._bytes, self._chunks = len(self), 0
+            line, *headers = lines
+            if len(line.partition(b"?")[0]) > LONGEST_PATH:
                 raise h11.RemoteProtocolError(f"The path has more than {LONGEST_PATH:,} bytes.", 414)
+            if len(headers) > MOST_HEADERS:
+                raise h11.RemoteProtocolError(f"The request has more than {MOST_HEADERS} headers.", 431)
+            lengths = [len(header) for header in headers]
+            if max(lengths, default=0) > LONGEST_HEADER:
+                raise h11.RemoteProtocolError(f"A header has more than {LONGEST_HEADER:,} bytes.", 431)
+            if sum(lengths) > LONGEST_HEADERS:
+                raise h11.RemoteProtocolError(f"The headers have more than {LONGEST_HEADERS:,} bytes.", 431)
         return lines
 
     def maybe_extract_next_line(self) -> bytearray | None:
-        """Extract the line before a piece of a chunked body."""
+        """The line before a piece of a chunked body."""
         line = super().maybe_extract_next_line()
         if line is not None:
             self._chunks += 1
-            if self._chunks > MOST_CHUNKS:
-                raise h11.RemoteProtocolError(f"The body has more than {MOST_CHUNKS:,} chunks; send larger ones.", 413)
+            if self._chunks > FREE_CHUNKS + self._bytes // LEAST_CHUNK:
+                said = (
+                    f"more than {FREE_CHUNKS} chunks, of fewer than {LEAST_CHUNK} bytes on average; send larger ones."
+                )
+                raise h11.RemoteProtocolError(f"The body has {said}", 413)
         return line
 
 

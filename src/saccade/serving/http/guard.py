@@ -34,7 +34,7 @@ PAGES = ("/", "/learn", "/ask", "/walk", "/map", "/runs", "/words")
 #: These also accept the key in the body, and check it themselves.
 KEY_IN_BODY = ("/translate", "/detect")
 #: Most bytes and fields of a query string. It is decoded on the event loop, which takes up to 0.3 microseconds a byte.
-LONGEST_QUERY, MOST_FIELDS = 1 << 14, 100
+LONGEST_QUERY, MOST_FIELDS = 1 << 13, 100
 
 
 class Guard:

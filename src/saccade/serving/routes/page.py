@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
 from saccade.serving.http.docs import docs_page
@@ -66,10 +67,23 @@ async def metrics(request: Request, own: bool = False) -> PlainTextResponse:
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
+@router.get("/openapi.json", include_in_schema=False)
+async def openapi(request: Request) -> Response:
+    """The API for programs."""
+    return Response(_document(request.app)[0], media_type="application/json")
+
+
 @router.get("/docs", include_in_schema=False)
-def docs(request: Request) -> HTMLResponse:
+async def docs(request: Request) -> HTMLResponse:
     """The API as a page."""
-    return HTMLResponse(docs_page(request.app.openapi()))
+    return HTMLResponse(_document(request.app)[1])
+
+
+@cache
+def _document(app: FastAPI) -> tuple[bytes, bytes]:
+    """The description of the API as JSON and as a page; it never changes."""
+    document = app.openapi()
+    return json.dumps(document, ensure_ascii=False).encode(), docs_page(document).encode()
 
 
 async def page() -> Response:
