@@ -151,6 +151,7 @@ MOVES: dict[str, Callable[[Tensor], Tensor]] = {
     "set_": lambda x: torch.zeros_like(x).set_(x.flip(1)),
     "set_ of memory": lambda x: torch.empty(0).set_(x.flip(1).untyped_storage(), 0, x.shape),
     "views of zeros": written_to_views,
+    "zeroed": lambda x: x * (torch.arange(LENGTH) < 4)[:, None],
 }
 
 
@@ -191,7 +192,6 @@ KEEPS: dict[str, Callable[[Tensor], Tensor]] = {
     "mean": lambda x: x - x.mean(-1, keepdim=True),
     "experts": experts,
     "sorted experts": sorted_experts,
-    "padding": lambda x: x * (torch.arange(LENGTH) < 4)[:, None],
     "addmm": lambda x: torch.addmm(torch.zeros(WIDTH), x.flatten(0, 1), torch.ones(WIDTH, WIDTH)).view(x.shape),
 }
 

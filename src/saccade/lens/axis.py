@@ -120,13 +120,15 @@ def choose_axes(name: str, trace: Trace, target: Axis | None, source: Axis | Non
         return target, _with_extra(target, place.extra)
     if place is not None and place.source == "unknown":
         rows = next((axis for axis in _rows_of_unknown(name, target, source) if len(axis) == num_rows), None)
-        if rows is target and source is not None and len(target) != len(source) == num_columns:
+        is_source = source is not None and len(target) != len(source) == num_columns and place.has_keys_in_order
+        if rows is target and source is not None and is_source:
             return rows, source
         if rows is not None and (source is not None or num_rows == num_columns):
             return rows, Axis.positions(num_columns)
     for rows, columns in _possible(name, trace, target, source):
         if (len(rows), len(columns)) == (num_rows, num_columns):
-            return rows, columns
+            is_known = place is None or place.source != "cross" or place.has_keys_in_order
+            return rows, columns if is_known else Axis.positions(num_columns)
     given = f"{len(target)} tokens" + ("" if source is None else f" and {len(source)} source tokens")
     hint = " Pass source_tokens for its columns." if source is None and num_rows == len(target) else ""
     raise ShapeError(
@@ -142,7 +144,7 @@ def why_numbered(trace: Trace, columns: Axis) -> str | None:
         return None
     if not place.is_in_order:
         return "rows and columns are numbered, because they are not the tokens of the text in their order"
-    if place.source == "unknown":
+    if place.source == "unknown" or not place.has_keys_in_order:
         return "columns are numbered, because it is not known which tokens its keys are"
     return None
 

@@ -83,6 +83,9 @@ def _missing(chain: list[str], traces: Mapping[str, Trace], gaps: Iterable[Gap])
     partial = [name for name, place in zip(chain, places, strict=True) if place is not None and not place.is_whole]
     if partial:
         return f"{partial[0]} attends within parts of the input, such as windows, so its rows are not all the tokens"
+    foreign = next((name for name in chain if (place := traces[name].place) and not place.has_own_values), None)
+    if foreign is not None:
+        return f"the values that {foreign} mixes are not known to be the tokens of its keys"
     members = {place.number for place in places if place is not None}
     across = {trace.place.number for trace in traces.values() if trace.place and trace.place.source == "cross"}
     others = [
@@ -97,6 +100,8 @@ def _missing(chain: list[str], traces: Mapping[str, Trace], gaps: Iterable[Gap])
             continue
         if place.number in last.before or not members.isdisjoint(place.before):
             return f"it would leave out {name}: {reason}"
+        if not members.isdisjoint(place.beside):
+            return f"it would leave out {name}, which is not before or after {chain[0]}, but beside it"
     if not last.before <= members | across | {LOST}:
         return (
             f"{chain[-1]} follows an attention that is not shown here, or its tokens were reordered or mixed before "

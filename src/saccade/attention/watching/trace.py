@@ -6,7 +6,7 @@ the weights of a tile on request.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Literal, NamedTuple
@@ -35,10 +35,13 @@ class Place(NamedTuple):
     number: int  # unique for each attention
     before: frozenset[int]  # the numbers of the operations, attentions among them, that produced its queries
     is_whole: bool  # True if its batch is the model's input batch; False if it attends within windows or single frames
-    is_in_order: bool = True  # False if its rows are known not to be the tokens of the input in their order
+    is_in_order: bool = False  # True if its rows are known to be the tokens of the input in their order
     change: str | None = None  # the function that last mixed or moved the tokens of its queries or keys
     is_mixed: bool = False  # True if its queries were made of several tokens of a text each
     extra: tuple[int, ...] = ()  # its keys that belong to no token, such as learned ones
+    has_keys_in_order: bool = True  # False if its keys are not known to be tokens of an input in their order
+    has_own_values: bool = True  # False if its values are not known to be the tokens of its keys, in their order
+    beside: Set[int] = frozenset()  # attentions that neither come before nor after it, but belong to the same layer
 
 
 class KeyWeight(NamedTuple):

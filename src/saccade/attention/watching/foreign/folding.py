@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from saccade.attention.equation import Call
 from saccade.attention.watching.foreign.call import call_of_sdpa
-from saccade.attention.watching.foreign.identity import NOBODY, PLACES
+from saccade.attention.watching.foreign.identity import HASHED, NOBODY, ROWS, is_made_of_rows, kind_of
 from saccade.attention.watching.foreign.lineage import Lineage
-from saccade.attention.watching.foreign.rows import order_of
+from saccade.attention.watching.foreign.positions import order_of
 from saccade.attention.watching.interventions import Target, cannot
 
 __all__ = ["FOLDED", "Fold", "Layouts", "fold_of"]
@@ -50,6 +50,11 @@ class Fold(NamedTuple):
             return tensor.reshape(self.num_heads, self.num_texts, *rest).transpose(0, 1)
         return tensor.reshape(self.num_texts, self.num_heads, *rest)
 
+    def texts(self, query: Tensor) -> Int[Tensor, ...]:
+        """Return the number of the text of each entry of the first one or two dimensions."""
+        entries = torch.arange(query.shape[:-2].numel(), device=query.device).view(query.shape[:-2])
+        return entries % self.num_texts if self.is_head_first else entries // self.num_heads
+
     def call_of_sdpa(self, bound: dict[str, Any]) -> Call | str:
         """Translate a call of ``scaled_dot_product_attention`` that has this layout."""
         tensors = {name: part for name, part in bound.items() if isinstance(part, Tensor) and part.ndim > 2}
@@ -74,7 +79,7 @@ def fold_of(rows: Int[Tensor, ...] | None) -> Fold | None:
     plain = Fold(len(tokens), num_heads)
     if num_heads > 1 and torch.equal(tokens[:, :1].expand_as(tokens), tokens):
         return plain
-    if bool((entries >= PLACES).any()):  # parts of a picture, or mixed tokens: heads need not have the same ones
+    if not _are_rows(entries):  # parts of a picture, or mixed tokens: heads need not have the same ones
         return None
     count = int((entries == entries[0]).all(-1).sum())
     for is_head_first in (False, True):
@@ -86,9 +91,14 @@ def fold_of(rows: Int[Tensor, ...] | None) -> Fold | None:
     return None
 
 
+def _are_rows(ids: Int[Tensor, ...]) -> bool:
+    """Return whether all tokens are rows of an input, or belong to nobody."""
+    return bool(((ids < HASHED) & ((ids == NOBODY) | (kind_of(ids) <= ROWS))).all())
+
+
 def _heads_differ(rows: Int[Tensor, ...] | None) -> bool:
     """Return whether the heads of queries (texts, heads, ...) have different tokens of a text, as windows have."""
-    if rows is None or rows.ndim != 4 or not rows.numel() or bool((rows >= PLACES).any()):
+    if rows is None or rows.ndim != 4 or not rows.numel() or not _are_rows(rows):
         return False
     return not torch.equal(rows[:, :1].expand_as(rows), rows)
 
@@ -128,7 +138,7 @@ class Layouts:
             if _heads_differ(rows.of(query)):
                 raise cannot(targets[0].name, FOLDED)
         if any(target.needs_positions for target in targets):
-            positions = rows.positions(query, False, None)
-            is_whole = self._lineage.has_batch(query.shape[0], query.shape[-2])
-            if positions is not None and not order_of(positions, positions, is_whole).is_in_order:
+            positions = rows.positions(query, 0)
+            is_of_text = positions is not None and bool(is_made_of_rows(positions.ids).any())
+            if is_of_text and not order_of(positions, positions, rows.lengths).is_in_order:
                 raise cannot(targets[0].name, NOT_THE_TEXT)

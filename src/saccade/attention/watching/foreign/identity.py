@@ -1,14 +1,24 @@
 """Numbers that say which token another number belongs to.
 
-A token of the input has a small number. What is computed from several tokens is a new token, whose number is a hash of
-theirs: the same computation from the same tokens gives the same number, and anything else gives another one. Numbers
-that belong to no token, such as those of a parameter, have ``NOBODY``, which agrees with every token.
+Each number of a tensor is one of four things:
+
+- *Nobody's* (``NOBODY``): computed from parameters and constants alone. Together with a token, it is the token's.
+- A *token*: computed from one position of one sequence, and from nobody's numbers. A token is a sequence, a text of
+  the batch and a place. Sequences are the inputs, the new ones that a convolution makes of a picture (``MADE``), and
+  the learned rows that become tokens at their first attention (``LEARNED``).
+- *Mixed*: computed from several tokens. The number is a hash of theirs: the same computation from the same tokens
+  gives the same number, and anything else gives another one.
+- *Unknown*: computed by a function without a rule. It has a hash that nothing else has, so it is mixed too.
+
+None of them stands for another one: two numbers belong to the same token only if they are equal.
 """
 
 from __future__ import annotations
 
 import functools
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from jaxtyping import Bool, Int
@@ -17,49 +27,63 @@ from torch import Tensor
 from saccade.attention.watching.foreign.call import unrepeated
 
 __all__ = [
-    "MIXED_TEXT",
-    "NOBODY",
-    "PLACES",
-    "by_place",
-    "combined",
-    "fresh",
-    "has_text",
-    "is_in_order",
-    "merged",
-    "salt",
-    "salted",
-    "tokens",
-]
+    "HASHED", "LEARNED", "LIMIT", "MADE", "NOBODY", "ROWS", "TEXT", "UNKNOWN", "bits_of", "combined", "fresh",
+    "is_made_of_rows", "is_of_text", "kind_of", "merged", "place_of", "salt", "salted", "sequence_of", "text_of",
+    "token", "unseen",
+]  # fmt: skip
 
 NOBODY = 0
-#: Tokens of a text are numbered below this, and rows of other inputs from here to twice this.
-LIMIT = 1 << 40
-#: A sequence has fewer positions than this.
-LENGTH = 1 << 20
-#: Positions that hold no token, and numbers of a picture, are numbered from here.
-PLACES = LIMIT + LIMIT // 2
-#: Hashes are at least ``HASHED``; those that were made from tokens of a text are at least ``MIXED_TEXT``.
-HASHED, MIXED_TEXT = 1 << 61, 1 << 62
+#: A text has fewer places than this, and a batch fewer texts than ``LIMIT // LENGTH``.
+LENGTH, LIMIT = 1 << 20, 1 << 36
+#: The kinds of sequences; a sequence is a multiple of 4 and its kind.
+TEXT, ROWS, MADE, LEARNED = range(4)
+#: Hashes are at least this. Further bits say whether one was made of rows of an input, and whether of a text.
+HASHED, OF_ROWS, OF_TEXT = 1 << 60, 1 << 61, 1 << 62
+#: One hash for everything of unknown origin whose places do not matter: whole numbers and truth values.
+UNKNOWN = HASHED | OF_ROWS | OF_TEXT
 _LARGEST = torch.iinfo(torch.int64).max
 _FACTORS = (-0x61C8864680B583EB, -0x40A7B892E31B1A47)  # odd numbers of 64 bits, as in SplitMix64
 
 Ids = Int[Tensor, "..."]
 
 
-def tokens(size: tuple[int, int], is_text: bool, device: torch.device) -> Int[Tensor, "B N"]:
-    """Number the tokens of (batch, positions); a token has the same number in all inputs of the same kind."""
-    batch, length = (torch.arange(count, device=device, dtype=torch.int64) for count in size)
-    return batch[:, None] * LENGTH + length + (1 if is_text else LIMIT)
+@contextmanager
+def unseen() -> Iterator[None]:
+    """Compute with tokens: nobody watches it, and the result can be used in any mode."""
+    with torch._C.DisableTorchFunction(), torch.no_grad():
+        if not torch.is_inference_mode_enabled():
+            yield
+            return
+        with torch.inference_mode(False):
+            yield
 
 
-def by_place(shape: tuple[int, int], device: torch.device) -> Int[Tensor, "B P"]:
-    """Number positions that hold no token: learned queries, for example, become tokens at their first attention."""
-    return tokens(shape, False, device) + PLACES - LIMIT
+def token(sequence: int | Ids, text: Ids, place: Ids) -> Ids:
+    """Return the numbers of tokens."""
+    return sequence * LIMIT + text * LENGTH + place + 1
+
+
+def sequence_of(ids: Ids) -> Ids:
+    return (ids - 1) // LIMIT
+
+
+def kind_of(ids: Ids) -> Ids:
+    """Return the kind of each token; it has no meaning for other numbers."""
+    return sequence_of(ids) % 4
+
+
+def text_of(ids: Ids) -> Ids:
+    return (ids - 1) % LIMIT // LENGTH
+
+
+def place_of(ids: Ids) -> Ids:
+    return (ids - 1) % LENGTH
 
 
 @functools.lru_cache(4096)
 def salt(name: str) -> int:
-    return zlib.crc32(name.encode()) + 2 * LIMIT
+    """Return the number of something that is no token, and belongs to no input."""
+    return ((4 << 20) + MADE) * LIMIT + zlib.crc32(name.encode())
 
 
 def salted(ids: Ids, number: int) -> Ids:
@@ -67,11 +91,10 @@ def salted(ids: Ids, number: int) -> Ids:
     return combined(ids, torch.full((), number, dtype=torch.int64, device=ids.device).expand(ids.shape))
 
 
-def fresh(number: int, shape: torch.Size, is_text: bool, device: torch.device) -> Ids:
-    """Return numbers that nothing else has, one for each place."""
+def fresh(number: int, shape: torch.Size, bits: int, device: torch.device) -> Ids:
+    """Return numbers that nothing else has, one for each place; ``bits`` say what they were made of."""
     places = torch.arange(shape.numel(), device=device, dtype=torch.int64).view(shape)
-    hashed = _scrambled(places + _scrambled(torch.tensor(number, device=device)))
-    return _marked(hashed, torch.tensor(is_text, device=device))
+    return _scrambled(places + _scrambled(torch.tensor(number, device=device))) & (HASHED - 1) | bits
 
 
 def combined(one: Ids, other: Ids) -> Ids:
@@ -86,7 +109,7 @@ def combined(one: Ids, other: Ids) -> Ids:
     found = torch.where(first == NOBODY, second, first)
     differs = (first != second) & (first != NOBODY) & (second != NOBODY)
     if bool(differs.any()):
-        hashed = _marked(_scrambled(first * 3 + _scrambled(second)), _is_text(first) | _is_text(second))
+        hashed = _scrambled(first * 3 + _scrambled(second)) & (HASHED - 1) | _bits(first) | _bits(second)
         found = torch.where(differs, hashed, found)
     return found.expand(shape)
 
@@ -105,40 +128,31 @@ def merged(ids: Ids, dims: tuple[int, ...]) -> Ids:
     if bool(differs.any()):
         counts = [size if place in dims else 1 for place, size in enumerate(ids.shape)]
         places = torch.arange(torch.Size(counts).numel(), device=ids.device).view(counts)
-        total = _scrambled(ids + _scrambled(places)).sum(dims, keepdim=True)
-        hashed = _marked(_scrambled(total), _is_text(ids).any(dim=dims, keepdim=True))
-        highest = torch.where(differs, hashed, highest)
+        total = _scrambled(_scrambled(ids + _scrambled(places)).sum(dims, keepdim=True)) & (HASHED - 1) | HASHED
+        for bit, is_made in ((OF_ROWS, is_made_of_rows(ids)), (OF_TEXT, is_of_text(ids))):
+            total = total | is_made.any(dim=dims, keepdim=True).to(torch.int64) * bit
+        highest = torch.where(differs, total, highest)
     return highest.expand(shape)
 
 
-def has_text(ids: Ids) -> bool:
-    """Return whether any token of a text is among these, or was made into one of them."""
-    return bool(_is_text(unrepeated(ids)).any())
+def bits_of(ids: Ids) -> int:
+    """Return the bits of a hash that is made of all these."""
+    ids = unrepeated(ids)
+    return HASHED | OF_ROWS * bool(is_made_of_rows(ids).any()) | OF_TEXT * bool(is_of_text(ids).any())
 
 
-def is_in_order(ids: Int[Tensor, "B P"], is_whole: bool) -> bool:
-    """Return whether these rows are the tokens of the input in their order, as far as is known.
-
-    Rows that are no tokens of a text, such as learned ones or parts of a picture, may stand between them.
-    """
-    is_text = (ids > NOBODY) & (ids < LIMIT)
-    if not bool(is_text.any()):
-        return True
-    batch, places = torch.arange(len(ids), device=ids.device)[:, None], torch.arange(ids.shape[1], device=ids.device)
-    sequence, place = (ids - 1) // LENGTH, (ids - 1) % LENGTH
-    if bool(is_text.all()):
-        return bool((place == places).all()) and (not is_whole or bool((sequence == batch).all()))
-    last = torch.where(is_text, place, -1).cummax(1).values[:, :-1]
-    is_back = is_text[:, 1:] & (place[:, 1:] < last)
-    return not bool(is_back.any()) and (not is_whole or bool((sequence == batch)[is_text].all()))
+def is_made_of_rows(ids: Ids) -> Bool[Tensor, ...]:
+    """Return which of these are rows of an input, or made of some: then a label would claim which."""
+    return torch.where(ids < HASHED, (ids != NOBODY) & (kind_of(ids) <= ROWS), (ids & OF_ROWS) != 0)
 
 
-def _is_text(ids: Ids) -> Bool[Tensor, ...]:
-    return ((ids > NOBODY) & (ids < LIMIT)) | (ids >= MIXED_TEXT)
+def is_of_text(ids: Ids) -> Bool[Tensor, ...]:
+    """Return which of these are tokens of a text, or made of some."""
+    return torch.where(ids < HASHED, (ids != NOBODY) & (kind_of(ids) == TEXT), (ids & OF_TEXT) != 0)
 
 
-def _marked(hashed: Ids, is_text: Bool[Tensor, ...]) -> Ids:
-    return (hashed & (HASHED - 1)) + HASHED + is_text.to(torch.int64) * (MIXED_TEXT - HASHED)
+def _bits(ids: Ids) -> Ids:
+    return is_made_of_rows(ids).to(torch.int64) * OF_ROWS | is_of_text(ids).to(torch.int64) * OF_TEXT | HASHED
 
 
 def _scrambled(numbers: Ids) -> Ids:

@@ -32,11 +32,12 @@ from saccade.attention.watching.foreign.call import SDPA, call_of_sdpa
 from saccade.attention.watching.foreign.direct import stored_forward
 from saccade.attention.watching.foreign.edited_rows import EditedCalls, cached_positions
 from saccade.attention.watching.foreign.editing import bound_sdpa, check_edited, run_edited
-from saccade.attention.watching.foreign.folding import FOLDED, Fold, Layouts
-from saccade.attention.watching.foreign.lineage import CONSTANT, KeySource, Lineage, source_of
+from saccade.attention.watching.foreign.folding import FOLDED, Layouts
+from saccade.attention.watching.foreign.lineage import CONSTANT, Lineage
 from saccade.attention.watching.foreign.modes import Kernels, Mode, num_modes, place_of, put_in, take_out
+from saccade.attention.watching.foreign.placing import Given, find_place
+from saccade.attention.watching.foreign.positions import Positions
 from saccade.attention.watching.foreign.projection import Followed, after_module, follow
-from saccade.attention.watching.foreign.rows import Positions, agree, are_distinct, order_of
 from saccade.attention.watching.foreign.running import Audience, RunningModule, Seen, Way, is_foreign, way_of
 from saccade.attention.watching.interventions import active_edits, is_backward, targets_of
 from saccade.attention.watching.trace import Place
@@ -47,7 +48,7 @@ __all__ = ["Forwards"]
 #: The one place of ours that calls torch's attention; it records and edits its calls itself.
 OWN_CALLER = "saccade.attention.attend"
 
-QK = ("query", "key")
+QKV = ("query", "key", "value")
 WRITTEN_OUT = "it is written out with a softmax, which does not show its queries and keys"
 OTHER_KERNEL = "it is computed by {}, which does not show its weights; use scaled_dot_product_attention to see it"
 STORED = (
@@ -232,7 +233,7 @@ class Forwards(threading.local):
                 self.lineage.rows.replace(result, HOOK)
             elif not result.is_nested:
                 query = _argument("src" if "src" in named else "query", 0, arguments, named)
-                self.lineage.rows.attended(query, result, torch_modules.is_turned(run.module))
+                self.lineage.rows.attended(query, result, run.rows.number, torch_modules.is_turned(run.module))
 
     def _enter(self, run: RunningModule) -> None:
         """Add or remove the modes as this run needs them."""
@@ -261,10 +262,7 @@ class Forwards(threading.local):
         """Run a call of torch's attention: every one of them comes through here."""
         if _is_own(caller):
             output = function(*arguments, **named)
-            if self.lineage.is_on:
-                query = _argument("query", 0, arguments, named)
-                self.lineage.attended(self.lineage.marks(query), output)
-                self.lineage.rows.attended(query, output)
+            self._pass_on(_argument("query", 0, arguments, named), output)
             return output
         if function is not SDPA:
             self._check_direct(caller)
@@ -273,7 +271,7 @@ class Forwards(threading.local):
         if module is not None and targets:
             if function is SDPA:
                 self._layouts.check(module, _argument("query", 0, arguments, named), targets)
-            query, key = (_argument(name, place, arguments, named) for place, name in enumerate(QK))
+            query, key, _ = (_argument(name, place, arguments, named) for place, name in enumerate(QKV))
             step = self._edited.note(self.runs, query, key)
             output, named = run_edited(function, arguments, named, targets, step)
             arguments = ()
@@ -282,12 +280,13 @@ class Forwards(threading.local):
         if module is not None and active_edits():
             for run in self.runs:
                 run.attended.append(module)
+        query, key, value = (_argument(name, place, arguments, named) for place, name in enumerate(QKV))
         if not self._audience.is_present():
+            self._pass_on(query, output[0] if isinstance(output, tuple) else output)
             return output
         if module is None:
             self._audience.stray()
             return output
-        query, key = (_argument(name, place, arguments, named) for place, name in enumerate(QK))
         is_sdpa = function is SDPA
         call = (call_of_sdpa if is_sdpa else torch_modules.call_of_function)(*arguments, **named)
         result = output[0] if isinstance(output, tuple) else output
@@ -303,8 +302,14 @@ class Forwards(threading.local):
         if is_sdpa and isinstance(call, Call) and self._audience.wants_values():
             after, self.followed = follow(call, result, fold)
             call = replace(call, after=after)
-        self._show(call, module, query, key, result, fold, is_turned=not is_sdpa and query.ndim == 3)
+        self._show(call, module, Given(query, key, value, fold, not is_sdpa and query.ndim == 3), result)
         return output
+
+    def _pass_on(self, query: Tensor, output: Tensor) -> None:
+        """Note that an attention that is not shown has these queries and this output."""
+        if self.lineage.is_on:
+            number = self.lineage.attended(self.lineage.marks(query), output)
+            self.lineage.rows.attended(query, output, number)
 
     def other(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any], output: object
@@ -322,10 +327,11 @@ class Forwards(threading.local):
     def other_kernel(self, function: Callable[..., Any], arguments: tuple[Any, ...], output: object) -> None:
         """Note that torch computed attention with a function that is not translated."""
         if self.runs:
-            query, key = (*(part for part in arguments if isinstance(part, Tensor)), None, None)[:2]
+            tensors = (*(part for part in arguments if isinstance(part, Tensor)), None, None, None)
+            given = Given(tensors[0], tensors[1], tensors[2])
             result = output[0] if isinstance(output, tuple) else output
             reason = OTHER_KERNEL.format(function.__name__)
-            self._show(reason, self.runs[-1].module, query, key, result if isinstance(result, Tensor) else None)
+            self._show(reason, self.runs[-1].module, given, result if isinstance(result, Tensor) else None)
         elif self._audience.is_present():
             self._audience.stray()
 
@@ -334,44 +340,16 @@ class Forwards(threading.local):
         run = self.runs[-1]
         if run.way is Way.KERNELS:
             module = run.module.self_attn if isinstance(run.module, nn.TransformerEncoderLayer) else run.module
-            self._show(call, module, None, None, None)
+            self._show(call, module, Given())
 
-    def _show(
-        self,
-        call: Call | str,
-        module: nn.Module,
-        query: Tensor | None,
-        key: Tensor | None,
-        output: Tensor | None,
-        fold: Fold | None = None,
-        is_turned: bool = False,
-    ) -> None:
-        """Show an attention, and where its queries and keys come from: in torch's modules, from the run's input."""
-        lineage, place = self.lineage, None
-        run = self.runs[-1]
-        if lineage.is_on:
-            marks = None if query is None else lineage.marks(query)
-            marks = run.marks if marks is None else marks
-            keys = marks if key is query else lineage.marks(key) if key is not None else None
-            source: KeySource = "self" if key is query and query is not None else source_of(marks, keys)
-            unfold = None if fold is None or query is None or not fold.fits(query) else fold.unfold
-            rows = run.rows if run.way is Way.MODULE else lineage.rows.positions(query, is_turned, unfold)
-            of_keys = rows if key is query else lineage.rows.positions(key, is_turned, unfold)
-            if source == "self" and not (agree(rows, of_keys) and are_distinct(rows)):
-                source = "unknown"  # not the same tokens in the same order
-            number = lineage.attended(marks, output)
-            lineage.rows.attended(query, output, is_turned)
-            is_whole = isinstance(call, str) or lineage.has_batch(call.shape[0], call.shape[2])
-            is_lost = query is not None and marks is None
-            before = lineage.placed(number, None if is_lost else marks or CONSTANT, rows)
-            order = order_of(rows, of_keys, is_whole)
-            if isinstance(call, Call) and of_keys is not None and call.shape[3] > of_keys.ids.shape[1]:
-                # The bias and the row of zeros that nn.MultiheadAttention adds after the keys it is given.
-                order = order._replace(extra=tuple(range(of_keys.ids.shape[1], call.shape[3])))
-            place = Place(source, number, before, is_whole, *order)
+    def _show(self, call: Call | str, module: nn.Module, given: Given, output: Tensor | None = None) -> None:
+        """Show an attention, and where its queries, keys and values come from."""
+        place = None
+        if self.lineage.is_on:
+            place = find_place(self.lineage, self.runs[-1], call, given, output)
             for outer in self.runs:
                 if outer.way is not Way.CALLS:
-                    outer.marks = (outer.marks or CONSTANT) | {number}
+                    outer.marks = (outer.marks or CONSTANT) | {place.number}
         self._audience.show(self.runs, Seen(call, module, place))
 
     def _given_rows(self, run: RunningModule, given: Tensor | None) -> Positions | None:
@@ -381,7 +359,8 @@ class Forwards(threading.local):
             return None
         if outer is not None and outer.way is Way.MODULE:
             return outer.rows
-        return self.lineage.rows.positions(given, torch_modules.is_turned(run.module))
+        number = self.lineage.new_number()
+        return self.lineage.rows.positions(given, number, torch_modules.is_turned(run.module))
 
     def _see_torch_module(
         self, run: RunningModule, arguments: tuple[Any, ...], named: dict[str, Any], output: Tensor | None
@@ -390,17 +369,18 @@ class Forwards(threading.local):
         if isinstance(module, nn.MultiheadAttention):
             attention = module
             call = torch_modules.call_of_module(module, *arguments, **named)
-            query, key = (_argument(name, place, arguments, named) for place, name in enumerate(QK))
+            given = Given(*(_argument(name, place, arguments, named) for place, name in enumerate(QKV)))
         elif isinstance(module, nn.TransformerEncoderLayer) and self._last_number == run.number:
             # The layer did not run its attention as a module of its own.
             attention = module.self_attn
             call = torch_modules.call_of_layer(module, *arguments, **named)
-            query = key = _argument("src", 0, arguments, named)
+            source = _argument("src", 0, arguments, named)
+            given = Given(source, source, source)
         else:
             return
         if isinstance(call, Call) and self._audience.wants_values():
             call = replace(call, after=after_module(attention, call, output))
-        self._show(call, attention, query, key, None, is_turned=torch_modules.is_turned(module))
+        self._show(call, attention, given._replace(is_turned=torch_modules.is_turned(module)))
 
 
 def _argument(name: str, place: int, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:

@@ -9,10 +9,11 @@ its output. The output of an attention has the marks of its queries and one more
 - If each has marks that the other lacks, they are different sequences: cross-attention.
 - Everything else is unknown, and is labelled so.
 
-Tensors of unknown origin, such as a table that was made outside the watched block, have no marks and add none. But one
-that has a row for each token, and that no module holds, may be the output of something that torch does not report
-(a function compiled by TorchScript, another thread), so it has a mark like that of an attention. So has one that is
-made of no token although it holds tokens (``rows``), because their numbers left torch and came back.
+A tensor that no function of this forward pass has made is either a constant or unknown. It is a constant if it was
+there before: a module holds it, or the code of a module can name it. Everything else may be the output of something
+that torch does not report (a function compiled by TorchScript, another thread), so it has a mark like that of an
+attention, and its rows are unknown. So has one that is made of no token although it holds tokens (``rows``), because
+their numbers left torch and came back.
 """
 
 from __future__ import annotations
@@ -20,19 +21,23 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import CellType, FunctionType, ModuleType
 from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from saccade.attention.watching.foreign.rows import Positions, Rows, agree
+from saccade.attention.watching.foreign.positions import Positions, agree, are_parts
+from saccade.attention.watching.foreign.row_rules import joins
+from saccade.attention.watching.foreign.rows import Rows
 
 __all__ = ["EARLIER", "LOST", "KeySource", "Lineage", "Marks", "source_of"]
 
 #: Where the keys of an attention come from, seen from its queries.
 KeySource = Literal["self", "cross", "unknown"]
 Marks = frozenset[int]
+Beside = set[int]
 
 #: The mark of what an earlier forward pass of the model computed.
 EARLIER = 0
@@ -49,7 +54,17 @@ PRODUCTS = {
     torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.einsum, torch.baddbmm, Tensor.baddbmm,
 }  # fmt: skip
 
+UNREPORTED = "a function that torch does not report"
+
 _numbers = itertools.count(EARLIER + 1)
+
+
+#: Things that hold no tensors.
+PLAIN = (Tensor, str, bytes, bool, int, float, complex, type(None), torch.dtype, torch.device)
+#: Objects within objects are searched for tensors this deep.
+DEEPEST = 3
+#: Longer lists are not searched.
+LONGEST = 4096
 
 
 class Origin(NamedTuple):
@@ -83,25 +98,27 @@ class Lineage:
         self._inputs: set[tuple[int, ...]] = set()  # their shapes
         self._attentions: set[int] = set()
         self.rows = Rows()
-        self._rows_of: dict[int, Positions | None] = {}  # of the queries of the attentions of this forward pass
+        # The queries of the attentions of this forward pass: their rows, and the inputs that they come from.
+        self._rows_of: dict[int, tuple[Positions | None, Marks]] = {}
+        self._beside: dict[int, Beside] = {}
         self._origins: dict[int, tuple[weakref.ref[Tensor], Origin]] = {}
         self._softmaxes: dict[int, weakref.ref[Tensor]] = {}
-        self._module: nn.Module | None = None  # whose forward pass is running
-        self._held: dict[int, Tensor] | None = None  # the tensors that its modules hold, by identity, once needed
+        self._held: dict[int, Tensor] = {}  # the constants that its modules hold, by identity
+        self._given: dict[int, Tensor] = {}  # what it was given, within objects too
 
     def begin(self, forward: int, module: nn.Module, arguments: object, joins: bool) -> None:
         """Begin a new outermost forward pass, whose arguments are inputs."""
         self.forward, self.joins, self.read = forward, joins, set()
-        if module is not self._module:
-            self._module, self._held = module, None
+        self._held = {id(held): held for held in held_by(module)}
+        self._given = {id(held): held for held in held_by(arguments)}
         self._origins = {number: known for number, known in self._origins.items() if known[0]() is not None}
         self._softmaxes = {number: known for number, known in self._softmaxes.items() if known() is not None}
-        self._rows_of = {}
+        self._rows_of, self._beside = {}, {}
         self.note_inputs(arguments)
         self.rows.begin(_tensors_in(arguments))
         for tensor in _tensors_in(arguments):
-            if not self._is_computed(tensor) and tensor.dtype != torch.bool and not isinstance(tensor, nn.Parameter):
-                self.set(tensor, frozenset((next(_numbers),)))
+            if not self._is_computed(tensor) and not isinstance(tensor, nn.Parameter):
+                self.set(tensor, CONSTANT if tensor.dtype == torch.bool else frozenset((next(_numbers),)))
 
     def note_inputs(self, arguments: object) -> None:
         """Note the shapes of the inputs of an outermost forward pass."""
@@ -135,19 +152,43 @@ class Lineage:
             self.set(output, (marks or CONSTANT) | {number})
         return number
 
+    def new_number(self) -> int:
+        return next(_numbers)
+
     def before(self, marks: Marks | None) -> Marks:
         """The attentions among the marks."""
         return CONSTANT if marks is None else marks & self._attentions
 
-    def placed(self, number: int, marks: Marks | None, query: Positions | None) -> Marks:
-        """Return what comes before an attention with these marks and rows of its queries.
+    def placed(self, number: int, marks: Marks | None, query: Positions | None) -> tuple[Marks, Beside]:
+        """Return what comes before an attention with these marks and rows of its queries, and what stands beside it.
 
-        If the tokens changed places since an earlier attention, this change gets its own number.
+        If the tokens changed places since an earlier attention, this change gets its own number. What stands beside
+        it may become more until the forward pass ends: other attentions of the same tokens whose outputs are joined
+        with its own, and attentions of other parts of the same sequence.
         """
         before = frozenset((LOST,)) if marks is None else self.before(marks)
-        earlier = [self._rows_of[other] for other in before if other in self._rows_of]
-        self._rows_of[number] = query
-        return before if all(agree(rows, query) for rows in earlier) else before | {next(_numbers)}
+        inputs: Marks = frozenset() if marks is None else marks - self._attentions
+        earlier = [self._rows_of[other][0] for other in before if other in self._rows_of]
+        self._beside[number] = set()
+        for other, (rows, others) in self._rows_of.items():
+            if other not in before and not inputs.isdisjoint(others) and are_parts(rows, query):
+                self._set_beside(number, other)
+        self._rows_of[number] = query, inputs
+        before = before if all(agree(rows, query) for rows in earlier) else before | {next(_numbers)}
+        return before, self._beside[number]
+
+    def _set_beside(self, one: int, other: int) -> None:
+        self._beside[one].add(other)
+        self._beside[other].add(one)
+
+    def _join(self, inputs: list[Tensor]) -> None:
+        """Note which attentions a function joins that did not come one after the other."""
+        known = frozenset(self._rows_of)
+        sets = list({found & known for part in inputs if (found := self.marks(part)) and not found.isdisjoint(known)})
+        for one, other in itertools.combinations(sets, 2):
+            for first, second in itertools.product(one - other, other - one):
+                if agree(self._rows_of[first][0], self._rows_of[second][0]):
+                    self._set_beside(first, second)
 
     def has_batch(self, size: int, num_queries: int) -> bool:
         """Whether a batch of this size is that of the inputs: (batch, ...), or (positions, batch, width)."""
@@ -186,6 +227,8 @@ class Lineage:
             return None
         inputs = [*_shallow(arguments), *_shallow(named.values())] if named else list(_shallow(arguments))
         marks = self._joined(inputs)
+        if len(self._rows_of) > 1 and len(inputs) > 1 and joins(function):
+            self._join(inputs)
         self.rows.follow(function, arguments, dict(named), tuple(outputs))
         if not marks and any(map(self.rows.holds_tokens, outputs)):
             marks = self._new_lost()
@@ -195,7 +238,7 @@ class Lineage:
         elif self._softmaxes and function in PRODUCTS and self._weighs(inputs):
             found = next(_numbers), self.before(marks)
             self._attentions.add(found[0])
-            marks = (marks or CONSTANT) | {found[0]}
+            marks = marks | {found[0]}
         elif self._softmaxes and isinstance(output, Tensor) and self._carries(inputs, output):
             self._softmaxes[id(output)] = weakref.ref(output)
         elif marks and (function in MOVES or (function in CUTS and _is_cut(inputs, outputs))):
@@ -209,35 +252,25 @@ class Lineage:
             self.set(part, marks)
         return found
 
-    def _joined(self, inputs: list[Tensor]) -> Marks | None:
-        joined: Marks | None = CONSTANT  # what is made of no tensor is made of no token
+    def _joined(self, inputs: list[Tensor]) -> Marks:
+        joined: Marks = CONSTANT  # what is made of no tensor is made of no token
         for part in inputs:
             marks = self.marks(part)
-            if marks is None and self._origin(part) is None:
-                marks = self._marks_of_unknown(part)
             if marks is None:
-                joined = joined or None
-            elif joined is None:
-                joined = marks or None
-            elif marks is not joined and not marks <= joined:
+                marks = self._marks_of_unknown(part) if self._origin(part) is None else CONSTANT
+            if marks is not joined and not marks <= joined:
                 joined = joined | marks
         return joined
 
-    def _marks_of_unknown(self, tensor: Tensor) -> Marks | None:
+    def _marks_of_unknown(self, tensor: Tensor) -> Marks:
         """Return the marks of a tensor that no function of this forward pass, as torch reports them, has made."""
-        if self._module is None:
-            return None
-        if self._held is None:
-            holders = [vars(module) for module in self._module.modules()]
-            self._held = {id(held): held for holder in holders for held in _tensors_in(holder)}
-        if id(tensor) in self._held:
+        is_given = id(tensor) in self._given
+        if id(tensor) in self._held and not is_given:
             return CONSTANT
-        is_of_tokens = not tensor.is_nested and tensor.ndim > 2 and self.rows.has_size(tensor)
-        if not is_of_tokens or not tensor.is_floating_point():
-            return None
-        marks = self._new_lost()
+        self.rows.replace(tensor, UNREPORTED)
+        marks = self._new_lost() if tensor.is_floating_point() else CONSTANT
         self.set(tensor, marks)
-        self.is_lost = True
+        self.is_lost = self.is_lost or not (is_given or marks is CONSTANT)
         return marks
 
     def _new_lost(self) -> Marks:
@@ -305,3 +338,37 @@ def _tensors_in(value: object) -> Iterator[Tensor]:
     elif isinstance(value, (tuple, list)):
         for part in value:
             yield from _tensors_in(part)
+
+
+def held_by(value: object, known: dict[int, object] | None = None, depth: int = 0) -> Iterator[Tensor]:
+    """Yield the tensors that a module, or anything else, holds, and those that its functions can name."""
+    known = {} if known is None else known  # kept, so that no other object gets the same identity
+    if isinstance(value, Tensor):
+        yield value
+    if isinstance(value, PLAIN) or id(value) in known or depth > DEEPEST:
+        return
+    known[id(value)] = value
+    if isinstance(value, Mapping):
+        yield from held_by(list(value.values()), known, depth)
+    elif isinstance(value, (tuple, list)):
+        for part in value if len(value) <= LONGEST else ():
+            yield from held_by(part, known, depth)
+    elif isinstance(value, FunctionType):
+        cells = [cell.cell_contents for cell in value.__closure__ or () if not _is_empty(cell)]
+        yield from held_by(cells, known, depth + 1)
+        if id(value.__globals__) not in known:
+            known[id(value.__globals__)] = None
+            named = [part for part in list(value.__globals__.values()) if isinstance(part, (Tensor, nn.Module))]
+            yield from held_by(named, known, depth + 1)
+    elif hasattr(value, "__dict__") and not isinstance(value, ModuleType):
+        if isinstance(value, nn.Module):
+            kinds = type(value).__mro__[: type(value).__mro__.index(nn.Module)]
+            yield from held_by(kinds, known, depth)
+        yield from held_by(vars(value), known, depth + (not isinstance(value, (type, nn.Module))))
+
+
+def _is_empty(cell: CellType) -> bool:
+    try:
+        return cell.cell_contents is None
+    except ValueError:
+        return True

@@ -74,11 +74,11 @@ def pointwise() -> set[str]:
 #: Names of functions that compute each number of their output from the numbers at the same place, or broadcast there.
 ELEMENTWISE = words(
     "absolute addcdiv addcmul alpha_dropout arccos arccosh arcsin arcsinh arctan arctan2 arctanh "
-    "bernoulli bucketize complex conj divide dropout dropout1d dropout2d dropout3d expit "
+    "bernoulli complex conj divide dropout dropout1d dropout2d dropout3d expit "
     "fake_quantize_per_tensor_affine feature_dropout fix float_power floor_divide greater "
     "greater_equal hardswish imag isclose isreal lerp less less_equal log_sigmoid logsigmoid "
-    "masked_fill multiply native_dropout negative not_equal polar prelu real resolve_conj "
-    "resolve_neg rrelu softsign square subtract tanhshrink tril triu where"
+    "multiply native_dropout negative not_equal polar prelu real resolve_conj "
+    "resolve_neg rrelu softsign square subtract tanhshrink tril triu"
 )
 #: Names of functions that give the same numbers again, in another type or place.
 SAME = words(
@@ -90,9 +90,13 @@ KEEPS = {"requires_grad =", "grad =", "names =", *words("backward retain_grad re
 #: Functions that give the numbers away, so that others can change them where torch does not see it.
 ESCAPES = words("_typed_storage array data_ptr dlpack numpy storage untyped_storage")
 #: Functions that give a copy of the numbers to Python.
-READS = words("float item tolist")
+READS = words("complex float int item tolist")
 #: Functions that make tensors from numbers outside of torch.
-MAKES = words("as_tensor asarray from_dlpack from_numpy frombuffer tensor")
+MAKES = words("as_tensor asarray from_dlpack from_numpy frombuffer new_tensor scalar_tensor tensor")
+#: Functions that fill a tensor with one number, or write one into it.
+FILLS = words("arange fill full full_like index_fill linspace masked_fill new_full scatter setitem")
+#: Arguments that are settings of a function, not numbers to compute with.
+SETTINGS = words("alpha beta dim dropout_p eps inplace p training")
 #: Functions of an argument whose shape alone counts, and those that write random numbers into it.
 CONSTANTS = words(
     "empty_like full_like new_empty new_full new_ones new_zeros ones_like rand_like randint_like "

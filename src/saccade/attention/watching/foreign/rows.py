@@ -1,18 +1,18 @@
 """Which token each number of a tensor belongs to, so that tokens that change places or are mixed are noticed.
 
 The marks of ``lineage`` say what a tensor was computed from, but not in which order its rows are. So while a forward
-pass is watched, each tensor also has *rows*: for each of its numbers, the number of the token that it belongs to
+pass is watched, each tensor also has *rows*: for each of its numbers, of whatever type, the token that it belongs to
 (``identity``). Each function passes them on by its rule (``row_rules``). After a function without a rule, nobody knows
 the tokens any more: its output consists of new ones, so that it is never taken for the sequence that went in.
 
-A tensor that was overwritten through another tensor, or whose memory was given away, consists of new tokens too.
+A tensor that was overwritten through another tensor, or whose memory was given away, consists of new tokens too. So
+does one that a function made of numbers that had left torch (``outside``).
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -21,33 +21,30 @@ from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
 
 from saccade.attention.watching.foreign.call import unrepeated
+from saccade.attention.watching.foreign.called import Called, flat
 from saccade.attention.watching.foreign.identity import (
-    HASHED,
-    MIXED_TEXT,
+    LIMIT,
+    MADE,
     NOBODY,
-    by_place,
+    ROWS,
+    TEXT,
+    UNKNOWN,
+    bits_of,
     fresh,
-    has_text,
-    is_in_order,
     merged,
-    tokens,
+    token,
+    unseen,
 )
-from saccade.attention.watching.foreign.row_functions import (
-    ESCAPES,
-    KEEPS,
-    MAKES,
-    MOVES,
-    READS,
-    REORDERS,
-    SAME,
-    name_of,
-)
-from saccade.attention.watching.foreign.row_rules import Called, flat, rule_of
+from saccade.attention.watching.foreign.outside import Outside
+from saccade.attention.watching.foreign.positions import Positions, learned, upright
+from saccade.attention.watching.foreign.row_functions import ESCAPES, KEEPS, READS, REORDERS, name_of
+from saccade.attention.watching.foreign.row_rules import rule_of
 
-__all__ = ["Order", "Positions", "Rows", "agree", "are_distinct", "extra_columns", "order_of"]
+__all__ = ["Rows"]
 
 OVERWRITTEN = "a write through another tensor"
 ESCAPED = "{}, which lets others change its numbers"
+RETURNED = "{}, of numbers that may have been read outside of torch before"
 
 #: A function may count one write into a tensor as several.
 SEVERAL = 4
@@ -63,24 +60,6 @@ class Known(NamedTuple):
     version: int | None
     num_writes: int  # how often other tokens had been written into its memory by then
     num_same: int  # how often the same tokens had been written there
-
-
-class Positions(NamedTuple):
-    """The tokens of queries or keys, as (batch, positions)."""
-
-    ids: Int[Tensor, "B P"]
-    by: str | None
-
-
-@contextmanager
-def _unseen() -> Iterator[None]:
-    """Compute rows: nobody watches it, and the result can be used in any mode."""
-    with torch._C.DisableTorchFunction(), torch.no_grad():
-        if not torch.is_inference_mode_enabled():
-            yield
-            return
-        with torch.inference_mode(False):
-            yield
 
 
 def _is_recorded() -> bool:
@@ -101,9 +80,12 @@ class Rows:
         self._writes: dict[int, int] = {}  # for each piece of memory, how often other tokens were written into it
         self._same: dict[int, int] = {}  # how often the same tokens were written there
         self._open: dict[int, str] = {}  # memory that was given away, and by which function
-        self._has_left = False  # whether numbers of tokens were read outside of torch
+        self._outside = Outside()
         self.is_lost = False  # whether something ran that could not be followed
-        self._sizes: set[tuple[int, int]] = set()  # of (batch, positions) whose tokens have numbers
+        self.lengths: dict[int, int] = {}  # of each sequence
+        self._made: dict[tuple[int, ...], int] = {}  # the sequences that were made of others
+
+    # --- inputs ---
 
     def begin(self, inputs: Iterable[Tensor]) -> None:
         """Begin a forward pass with these inputs."""
@@ -111,32 +93,41 @@ class Rows:
         if _is_recorded():
             self.is_lost = True
             return
-        with _unseen():
-            whole = [tensor for tensor in inputs if _has_numbers(tensor)]
-            batch = max((len(tensor) for tensor in whole if tensor.ndim > 1), default=1)
+        with unseen():
+            whole = [tensor for tensor in inputs if _has_numbers(tensor) and not isinstance(tensor, nn.Parameter)]
+            sizes = {id(tensor): _size_of(tensor) for tensor in whole}
+            batch = max(
+                (size[0] for tensor in whole if (size := _size_of(tensor)) and tensor.dtype != torch.bool), default=1
+            )
+            of_text = {sizes[id(tensor)] for tensor in whole if not tensor.is_floating_point()}
             for tensor in whole:
-                # One row of positions serves all sequences.
-                if tensor.ndim != 2 or tensor.is_floating_point() or len(tensor) > 1 or batch == 1:
-                    self._number(tensor)
+                size = sizes[id(tensor)]
+                if size is not None and (size[0] == batch or size[0] > 1):  # one row of positions serves all texts
+                    self._number(tensor, size, TEXT if size in of_text else ROWS)
+                elif size is None and tensor.is_floating_point() and tensor.ndim > 3:
+                    sequence = self._sequence(("picture", tensor.shape), MADE, 0)
+                    numbers = torch.arange(tensor.numel(), device=tensor.device) % LIMIT
+                    self._set(tensor, token(sequence, torch.zeros_like(numbers), numbers).view(tensor.shape))
 
-    def _number(self, tensor: Tensor) -> None:
-        """Give numbers to the tokens of a text, to the rows of vectors, or to every number of a picture."""
-        if tensor.dtype == torch.bool or isinstance(tensor, nn.Parameter):
-            return
-        shape, is_text = tensor.shape, not tensor.is_floating_point()
-        if tensor.ndim == (2 if is_text else 3):
-            self._sizes.add((shape[0], shape[1]))
-        if is_text and tensor.ndim in (1, 2):  # (batch, positions)
-            self._set(tensor, tokens((1, *shape)[-2:], True, tensor.device).view(shape))
-        elif not is_text and tensor.ndim in (2, 3):  # (batch, positions, width)
-            rows = tokens((1, *shape[:-1])[-2:], False, tensor.device).view(*shape[:-1], 1)
-            self._set(tensor, rows.expand(shape))
-        elif not is_text and tensor.ndim > 3:
-            self._set(tensor, by_place((1, tensor.numel()), tensor.device).view(shape))
+    def _number(self, tensor: Tensor, size: tuple[int, int], kind: int) -> None:
+        """Number the tokens of a text, or the rows of vectors; inputs of the same size have the same ones."""
+        texts, places = (torch.arange(count, device=tensor.device) for count in size)
+        ids = token(self._sequence((kind, *size), kind, size[1]), texts[:, None], places)
+        is_vectors = tensor.is_floating_point()
+        self._set(
+            tensor, ids.view(*tensor.shape[:-1], 1).expand(tensor.shape) if is_vectors else ids.view(tensor.shape)
+        )
 
-    def has_size(self, tensor: Tensor) -> bool:
-        """Return whether tokens are numbered for this many sequences and positions."""
-        return tuple(tensor.shape[:2]) in self._sizes
+    def _sequence(self, key: tuple[Any, ...], kind: int, length: int) -> int:
+        """Return the number of a sequence with this key."""
+        if key not in self._made:
+            self._made[key] = 4 * (len(self._made) + (1 << 19)) + kind  # learned rows have the numbers below
+            self.lengths[self._made[key]] = length
+        return self._made[key]
+
+    def made(self, origin: Int[Tensor, " B"], length: int) -> int:
+        """Return the sequence of this many new tokens that something makes of tokens with these numbers."""
+        return self._sequence((length, *origin.tolist()), MADE, length)
 
     # --- what is known ---
 
@@ -151,7 +142,7 @@ class Rows:
             ids = self.of(tensor)
         if ids is None or not tensor.is_floating_point():
             return False
-        with _unseen():
+        with unseen():
             return bool((unrepeated(ids) != NOBODY).any())
 
     def _of(self, tensor: Tensor) -> Known | None:
@@ -165,11 +156,8 @@ class Rows:
                 return known
         if known is None and memory not in self._open and memory not in self._writes:
             return None
-        if not tensor.is_floating_point() and not tensor.is_complex():
-            return None
         by = ESCAPED.format(self._open[memory]) if memory in self._open else OVERWRITTEN
-        is_text = known is None or has_text(known.ids)
-        found = self._set(tensor, fresh(next(_numbers), tensor.shape, is_text, tensor.device), by)
+        found = self._set(tensor, self._new(tensor, UNKNOWN if known is None else bits_of(known.ids)), by)
         if memory in self._open:
             self._known.pop(tensor, None)
         return found
@@ -184,15 +172,26 @@ class Rows:
         self._known[tensor] = known
         return known
 
+    def _new(self, tensor: Tensor, bits: int) -> Int[Tensor, ...]:
+        """Return tokens that nobody knows; those of whole numbers and truth values need not be told apart."""
+        if tensor.is_floating_point() or tensor.is_complex():
+            return fresh(next(_numbers), tensor.shape, bits, tensor.device)
+        return torch.full((1,) * tensor.ndim, UNKNOWN, device=tensor.device).expand(tensor.shape)
+
     # --- attention ---
 
-    @_unseen()
+    @unseen()
     def positions(
-        self, tensor: Tensor | None, is_turned: bool = False, unfold: Callable[[Tensor], Tensor] | None = None
+        self,
+        tensor: Tensor | None,
+        number: int,
+        is_turned: bool = False,
+        unfold: Callable[[Tensor], Tensor] | None = None,
     ) -> Positions | None:
-        """Return the tokens of queries or keys (batch, ..., positions, width); None if they cannot be known.
+        """Return the tokens of queries, keys or values (batch, ..., positions, width); None if they cannot be known.
 
         ``is_turned`` says that these are (positions, batch, width); ``unfold`` gives them the right shape otherwise.
+        Rows without a token become tokens of the attention with this number.
         """
         if tensor is None or self.is_lost or not _has_numbers(tensor) or _is_recorded():
             return None
@@ -202,32 +201,36 @@ class Rows:
             ids = known.ids
         ids = ids.unsqueeze(0) if ids.ndim < 3 else ids if unfold is None else unfold(ids)
         places = merged(ids, (*range(1, ids.ndim - 2), ids.ndim - 1)).reshape(ids.shape[0], ids.shape[-2])
-        return Positions(places.mT if is_turned else places, None if known is None else known.by)
+        places = upright(places.mT if is_turned else places, is_turned)
+        return Positions(places, None if known is None else known.by, number)
 
-    @_unseen()
-    def attended(self, query: Tensor | None, output: object, is_turned: bool = False) -> None:
-        """Give the output of an attention the tokens of its queries."""
+    @unseen()
+    def attended(
+        self,
+        query: Tensor | None,
+        output: object,
+        number: int,
+        is_turned: bool = False,
+        texts: Int[Tensor, ...] | None = None,
+    ) -> None:
+        """Give the output of an attention the tokens of its queries; learned rows become tokens.
+
+        ``texts`` are the numbers of the texts in its first dimensions, if these are not (batch, ...).
+        """
         if not isinstance(output, Tensor) or self.is_lost:
             return
         if query is None or not _has_numbers(query) or not _has_numbers(output) or _is_recorded():
             self.is_lost = True
             return
         if query.shape[:-1] != output.shape[:-1]:
-            self._set(output, fresh(next(_numbers), output.shape, True, output.device), "attention")
+            self._set(output, fresh(next(_numbers), output.shape, UNKNOWN, output.device), "attention")
             return
-        self._sizes.add((query.shape[0], query.shape[-2]))
         known = self._of(query)
         ids = torch.full((1,) * query.ndim, NOBODY, dtype=torch.int64, device=query.device)
         if known is not None:
             ids = merged(known.ids, (query.ndim - 1,))
         if bool((unrepeated(ids) == NOBODY).any()):
-            size = (1, *query.shape)[-3:] if query.ndim < 3 else (query.shape[0], query.shape[-2], 1)
-            places = by_place(size[1::-1] if is_turned else size[:2], query.device)
-            places = places.mT if is_turned else places
-            if query.ndim > 3:
-                places = places.view(size[0], *(1,) * (query.ndim - 3), size[1])
-            places = places.reshape(*places.shape[-(query.ndim - 1) :], 1) if query.ndim > 2 else places.mT
-            ids = torch.where(ids == NOBODY, places, ids)
+            ids = torch.where(ids == NOBODY, learned(number, *_places_of(query, is_turned, texts)), ids)
         self._set(output, ids.expand(output.shape), None if known is None else known.by)
 
     def replace(self, tensor: Tensor, by: str) -> None:
@@ -235,8 +238,8 @@ class Rows:
         if self.is_lost or not _has_numbers(tensor) or _is_transformed():
             self.is_lost = True
             return
-        with _unseen():
-            self._set(tensor, fresh(next(_numbers), tensor.shape, True, tensor.device), by)
+        with unseen():
+            self._set(tensor, self._new(tensor, UNKNOWN), by)
 
     # --- functions ---
 
@@ -246,6 +249,7 @@ class Rows:
         """Pass the rows of the arguments on to the output."""
         if self.is_lost or not outputs:
             return
+        name = name_of(function)
         with torch._C.DisableTorchFunction():
             every = list(flat((arguments, tuple(named.values()))))
             written = [output for output in outputs if any(output is part for part in every)]
@@ -254,19 +258,19 @@ class Rows:
             given = [part for part in every if self._of(part) is not None]
             if self._writes or self._open:
                 self._clear(outputs, every)
-            name = name_of(function)
-            if not given and not self._may_return(name, arguments, named, every, written):
+            returns = self._outside.may_return(function, arguments, named)
+            if not given and not returns:
                 for output in outputs:
                     self._known.pop(output, None)
                 return
         if name in KEEPS:
             return
         if _is_recorded() or not all(map(_has_numbers, (*given, *outputs))):
-            # Whole numbers and truth values only choose tokens.
-            self.is_lost = any(output.is_floating_point() for output in outputs)
+            # What is made of whole numbers within torch.func is a new tensor outside of it, of unknown origin.
+            self.is_lost = not _is_transformed() or any(output.is_floating_point() for output in outputs)
             return
-        with _unseen():
-            found, by = self._after(function, arguments, named, outputs, given)
+        with unseen():
+            found, by = self._after(function, arguments, named, outputs, given, returns)
             for output, ids in zip(outputs, found, strict=True):
                 if any(output is part for part in written):
                     self._note_write(output, ids)
@@ -274,29 +278,16 @@ class Rows:
 
     def left(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         """Note that a function returned something other than tensors, which may be the numbers of a tensor."""
-        tensor = arguments[0] if arguments else None
-        if not isinstance(tensor, Tensor) or tensor.is_nested or not tensor.is_floating_point():
+        tensor, name = arguments[0] if arguments else None, name_of(function)
+        if (name not in ESCAPES and name not in READS) or not isinstance(tensor, Tensor) or not _has_numbers(tensor):
             return
-        name = name_of(function)
-        if name in ESCAPES or name in READS:
-            with _unseen():
-                if name in ESCAPES and not isinstance(tensor, nn.Parameter):
-                    self._open[_memory(tensor)] = name
-                self._has_left = self._has_left or self._of(tensor) is not None
-
-    def _may_return(
-        self,
-        name: str,
-        arguments: tuple[Any, ...],
-        named: dict[str, Any],
-        tensors: Sequence[Tensor],
-        written: Sequence[Tensor],
-    ) -> bool:
-        """Return whether numbers of tokens that left torch may come back in a function that is given no tokens."""
-        if not self._has_left or name in MAKES:
-            return self._has_left
-        has_number = any(isinstance(part, float) for part in (*arguments, *named.values()))
-        return has_number and all(any(part is output for output in written) for part in tensors)
+        if self.is_lost or _is_recorded():
+            return
+        with unseen():
+            if self._of(tensor) is not None:
+                self._outside.note(tensor)
+            if name in ESCAPES and not isinstance(tensor, nn.Parameter):
+                self._open[_memory(tensor)] = name
 
     def _clear(self, outputs: Sequence[Tensor], arguments: Sequence[Tensor]) -> None:
         """Forget what happened to memory that is in use for something else now."""
@@ -315,31 +306,32 @@ class Rows:
         named: dict[str, Any],
         outputs: Sequence[Tensor],
         given: Sequence[Tensor],
+        returns: bool,
     ) -> tuple[Sequence[Int[Tensor, ...] | None], str | None]:
         """Return the rows of each output, and the function that last changed the order of tokens."""
         name, rule = name_of(function), rule_of(function)
         found: Any = None
         if "out" in named:
             named = {key: part for key, part in named.items() if key != "out"}
-        if rule is not None and given:
+        if rule is not None and not returns:
             try:
-                found = rule(Called(function, arguments, named, outputs, self.of))
+                found = rule(Called(function, arguments, named, outputs, self.of, self.made))
             except (RuntimeError, TypeError, LookupError, ValueError, AttributeError, StopIteration):
                 found = None  # it was called in a way that the rule does not know
         if isinstance(found, Tensor):
             found = [found] * len(outputs)
-        by = next((known.by for known in map(self._of, given) if known is not None and known.by is not None), None)
-        every, changed = [], False
+        known = [known for known in map(self._of, given) if known is not None]
+        bits, every, changed = UNKNOWN if returns else 0, [], False
         for place, output in enumerate(outputs):
             ids = found[place] if found is not None and place < len(found) else None
-            is_number = output.is_floating_point() or output.is_complex()  # others choose tokens, if anything
             if ids is None or ids.shape != output.shape:
-                is_text = any(has_text(known.ids) for known in map(self._of, given) if known is not None)
-                ids = fresh(next(_numbers), output.shape, is_text, output.device) if is_number else None
-                changed = changed or is_number
-            elif not is_number and name not in SAME and name not in MOVES and bool((unrepeated(ids) >= HASHED).any()):
-                ids = None
+                for one in known:
+                    bits |= bits_of(one.ids)
+                ids, changed = self._new(output, bits), True
             every.append(ids)
+        if returns:
+            return every, RETURNED.format(name)
+        by = next((one.by for one in known if one.by is not None), None)
         return every, name if changed or name in REORDERS else by
 
     def _expect_write(self, output: Tensor) -> None:
@@ -357,59 +349,24 @@ class Rows:
             self._writes[memory] = self._writes.get(memory, 0) + 1
 
 
-def agree(one: Positions | None, other: Positions | None) -> bool:
-    """Return whether queries and keys, or two queries, are known to be the same tokens in the same order.
-
-    There may be more keys than queries, if the others belong to nobody: learned keys, or the empty part of a cache.
-    """
-    if one is None or other is None:
-        return False
-    with _unseen():
-        first, second = one.ids, other.ids
-        if first.shape == second.shape:
-            return bool(((first == second) | (first == NOBODY) | (second == NOBODY)).all())
-        return extra_columns(one, other) is not None
+def _size_of(tensor: Tensor) -> tuple[int, int] | None:
+    """Return the (batch, positions) of a text or of vectors; None for anything else."""
+    shape = tensor.shape if not tensor.is_floating_point() else tensor.shape[:-1]
+    if not tensor.ndim or tensor.is_complex() or not 1 <= len(shape) <= 2:
+        return None
+    return (shape[0], shape[1]) if len(shape) == 2 else (1, shape[0])
 
 
-def are_distinct(rows: Positions | None) -> bool:
-    """Return whether each position is another token; channels and heads are not."""
-    if rows is None:
-        return False
-    with _unseen():
-        ordered = rows.ids.sort(1).values
-        return not bool(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != NOBODY)).any())
-
-
-class Order(NamedTuple):
-    """What is known about the tokens of an attention, seen from the tokens of the input."""
-
-    is_in_order: bool  # whether the tokens of the input may label its rows
-    change: str | None  # the function that last mixed or moved the tokens of the queries or keys
-    is_mixed: bool  # whether its queries were made of several tokens of a text each
-    extra: tuple[int, ...]  # its keys that belong to no token
-
-
-def order_of(rows: Positions | None, keys: Positions | None, is_whole: bool) -> Order:
-    if rows is None:
-        return Order(True, None, False, ())
-    with _unseen():
-        is_mixed = bool((rows.ids >= MIXED_TEXT).any())
-        extra = None if keys is None or keys.ids.shape == rows.ids.shape else extra_columns(rows, keys)
-        change = rows.by or (None if keys is None else keys.by)
-        return Order(are_distinct(rows) and is_in_order(rows.ids, is_whole), change, is_mixed, extra or ())
-
-
-def extra_columns(query: Positions, key: Positions) -> tuple[int, ...] | None:
-    """Return which keys belong to no token, if all others are the tokens of the queries in their order."""
-    with _unseen():
-        is_token = key.ids != NOBODY
-        first = is_token[:1]
-        if len(key.ids) != len(query.ids) or not len(key.ids) or not torch.equal(is_token, first.expand_as(is_token)):
-            return None
-        if int(first.sum()) != query.ids.shape[1] or not torch.equal(key.ids[:, first[0]], query.ids):
-            return None
-        extra: list[int] = (~first[0]).nonzero().flatten().tolist()
-        return tuple(extra)
+def _places_of(query: Tensor, is_turned: bool, texts: Int[Tensor, ...] | None) -> tuple[Tensor, Tensor]:
+    """Return the text and the place of each row of queries (batch, ..., positions, width), in a shape that fits."""
+    place = 0 if is_turned else query.ndim - 2
+    places = torch.arange(query.shape[place], device=query.device).view(-1, *(1,) * (query.ndim - place - 1))
+    if texts is not None:
+        return texts[..., None, None], places
+    if query.ndim < 3:
+        return torch.zeros_like(places), places
+    batch = 1 if is_turned else 0
+    return torch.arange(query.shape[batch], device=query.device).view(-1, *(1,) * (query.ndim - batch - 1)), places
 
 
 def _has_numbers(tensor: Tensor) -> bool:

@@ -12,7 +12,7 @@ from torch import nn
 from saccade.attention.equation import Call
 from saccade.attention.watching.foreign import torch_modules
 from saccade.attention.watching.foreign.lineage import Marks
-from saccade.attention.watching.foreign.rows import Positions
+from saccade.attention.watching.foreign.positions import Positions
 from saccade.attention.watching.interventions import active_edits
 from saccade.attention.watching.trace import Place
 

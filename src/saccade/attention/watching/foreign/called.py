@@ -1,0 +1,65 @@
+"""A call of one of torch's functions, and the tokens of its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from saccade.attention.watching.foreign.identity import NOBODY
+
+__all__ = ["Called", "Ids", "fits", "flat", "nobody"]
+
+Ids = Tensor  # of whole numbers, one for each number of the tensor that they belong to
+
+
+class Called(NamedTuple):
+    """A call of a function, and the tokens of its arguments."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    named: dict[str, Any]
+    outputs: Sequence[Tensor]
+    of: Callable[[Any], Ids | None]  # the tokens of an argument; None if it belongs to nobody
+    made: Callable[[Ids, int], int]  # the sequence of so many new tokens, made of these
+
+    def argument(self, place: int, name: str, default: Any = None) -> Any:
+        return self.arguments[place] if len(self.arguments) > place else self.named.get(name, default)
+
+    def first(self) -> Any:
+        """Return the first argument, by whatever name."""
+        return self.arguments[0] if self.arguments else next(iter(self.named.values()))
+
+    def tensors(self) -> list[Tensor]:
+        return list(flat((self.arguments, tuple(self.named.values()))))
+
+    def indices(self) -> list[Tensor]:
+        """Return the whole numbers and truth values among the arguments."""
+        return [part for part in self.tensors() if not part.is_floating_point() and not part.is_complex()]
+
+    def or_nobody(self, tensor: Tensor) -> Ids:
+        ids = self.of(tensor)
+        return nobody(tensor) if ids is None else ids
+
+    def others_belong_to_nobody(self, *known: object) -> bool:
+        """Return whether no tensor but these has tokens."""
+        return all(any(part is one for one in known) or self.of(part) is None for part in self.tensors())
+
+
+def flat(values: Iterable[Any]) -> Iterable[Any]:
+    """Yield the tensors in nested lists."""
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, (tuple, list)):
+            yield from flat(value)
+
+
+def nobody(tensor: Tensor) -> Ids:
+    return torch.full((1,) * tensor.ndim, NOBODY, dtype=torch.int64, device=tensor.device).expand(tensor.shape)
+
+
+def fits(shape: torch.Size, whole: torch.Size) -> bool:
+    return len(shape) <= len(whole) and all(a in (1, b) for a, b in zip(reversed(shape), reversed(whole), strict=False))

@@ -1,0 +1,67 @@
+"""Numbers of tokens that are read outside of torch, and may come back as numbers that seem to belong to nobody.
+
+Nobody sees what Python does with a number: ``x / x.max().item()`` mixes all tokens, and torch is only given a number.
+So once a number with a fraction has been read, every such number that a function is given may be made of it. Whole
+numbers are mostly sizes and counts; they are recognised by their value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from torch import Tensor
+
+from saccade.attention.watching.foreign.row_functions import FILLS, MAKES, SETTINGS, name_of
+from saccade.attention.watching.foreign.row_moves import chosen, elementwise
+from saccade.attention.watching.foreign.row_rules import rule_of
+
+__all__ = ["Outside"]
+
+#: Whole numbers up to this size are in most programs, and tell nothing.
+SMALL = 2
+#: No more whole numbers than this are remembered of one tensor.
+MANY = 1 << 16
+
+
+class Outside:
+    """The numbers of tokens that have left torch."""
+
+    def __init__(self) -> None:
+        self._has_fractions = False
+        self._whole: set[int] = set()
+
+    def note(self, tensor: Tensor) -> None:
+        """Note that the numbers of a tensor are read."""
+        if tensor.is_floating_point() or tensor.is_complex():
+            self._has_fractions = True
+        elif tensor.numel() <= MANY:
+            self._whole.update(tensor.flatten().tolist())
+        else:
+            self._has_fractions = True
+
+    def may_return(self, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> bool:
+        """Return whether a function is given numbers that may have been made of those that left."""
+        if not self._has_fractions and not self._whole:
+            return False
+        name = name_of(function)
+        if name in MAKES:
+            return True
+        if rule_of(function) not in (chosen, elementwise) and name not in FILLS:
+            return False
+        numbers = _numbers_in((arguments, [part for key, part in named.items() if key not in SETTINGS]))
+        return any(
+            self._has_fractions if isinstance(number, (float, complex)) else self._is_known(number)
+            for number in numbers
+        )
+
+    def _is_known(self, number: int) -> bool:
+        return abs(number) > SMALL and number in self._whole
+
+
+def _numbers_in(values: Iterable[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, (int, float, complex)) and not isinstance(value, bool):
+            yield value
+        elif isinstance(value, (tuple, list)):
+            yield from _numbers_in(value)

@@ -1,0 +1,59 @@
+"""The place of an attention in the forward pass: what its queries, keys and values prove about it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+from saccade.attention.equation import Call
+from saccade.attention.watching.foreign.folding import Fold
+from saccade.attention.watching.foreign.lineage import CONSTANT, KeySource, Lineage, source_of
+from saccade.attention.watching.foreign.positions import agree, are_distinct, order_of
+from saccade.attention.watching.foreign.running import RunningModule, Way
+from saccade.attention.watching.trace import Place
+
+__all__ = ["Given", "find_place"]
+
+
+class Given(NamedTuple):
+    """What an attention was given, and how it is laid out."""
+
+    query: Tensor | None = None
+    key: Tensor | None = None
+    value: Tensor | None = None
+    fold: Fold | None = None
+    is_turned: bool = False  # True if these are (positions, batch, width)
+
+
+def find_place(lineage: Lineage, run: RunningModule, call: Call | str, given: Given, output: Tensor | None) -> Place:
+    """Return the place of an attention: in one of torch's modules, its queries are the run's input."""
+    query, key, value, fold, is_turned = given
+    marks = None if query is None else lineage.marks(query)
+    marks = run.marks if marks is None else marks
+    is_lost = query is not None and marks is None
+    keys = marks if key is query else None if key is None else lineage.marks(key)
+    values = keys if value is key else None if value is None else lineage.marks(value)
+    source: KeySource = "self" if key is query and query is not None else source_of(marks, keys)
+    number = lineage.attended(marks, output)
+    fold = fold if query is not None and fold is not None and fold.fits(query) else None
+    unfold = None if fold is None else fold.unfold
+    rows = run.rows if run.way is Way.MODULE else lineage.rows.positions(query, number, is_turned, unfold)
+    named = number if rows is None else rows.number
+    of_keys = rows if key is query else lineage.rows.positions(key, named, is_turned, unfold)
+    of_values = of_keys if value is key else lineage.rows.positions(value, named, is_turned, unfold)
+    if source == "self" and not (agree(rows, of_keys) and are_distinct(rows)):
+        source = "unknown"  # not the same tokens in the same order
+    if fold is None or query is None:
+        lineage.rows.attended(query, output, named, is_turned)
+    else:
+        lineage.rows.attended(query, output, named, texts=fold.texts(query))
+    before, beside = lineage.placed(number, None if is_lost else marks or CONSTANT, rows)
+    has_batch = isinstance(call, str) or lineage.has_batch(call.shape[0], call.shape[2])
+    order = order_of(rows, of_keys, lineage.rows.lengths, has_batch)
+    if isinstance(call, Call) and of_keys is not None and call.shape[3] > of_keys.ids.shape[1]:
+        # The bias and the row of zeros that nn.MultiheadAttention adds after the keys it is given.
+        order = order._replace(extra=tuple(range(of_keys.ids.shape[1], call.shape[3])))
+    has_own_values = keys == values and agree(of_keys, of_values)
+    has_keys_in_order = order_of(of_keys, None, lineage.rows.lengths).is_in_order
+    return Place(source, number, before, *order, has_keys_in_order, has_own_values, beside)

@@ -1,0 +1,189 @@
+"""What the tokens of queries, keys and values prove about an attention.
+
+A label, the word "self" and a rollout are claims. Each of them is made only if the tokens prove it (``identity``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from saccade.attention.watching.foreign.identity import (
+    HASHED,
+    LEARNED,
+    LIMIT,
+    NOBODY,
+    ROWS,
+    TEXT,
+    is_of_text,
+    kind_of,
+    place_of,
+    sequence_of,
+    text_of,
+    token,
+    unseen,
+)
+
+__all__ = [
+    "Order",
+    "Positions",
+    "agree",
+    "are_distinct",
+    "are_parts",
+    "extra_columns",
+    "learned",
+    "named",
+    "order_of",
+    "upright",
+]
+
+
+class Positions(NamedTuple):
+    """The tokens of queries, keys or values, as (batch, positions)."""
+
+    ids: Int[Tensor, "B P"]
+    by: str | None  # the function that last mixed the tokens, or moved them
+    number: int  # of the attention at which rows that belong to nobody become tokens
+
+
+class Order(NamedTuple):
+    """What is known about the tokens of an attention, seen from the tokens of the input."""
+
+    is_whole: bool  # whether its texts are those of the input, and its rows more than a part of them
+    is_in_order: bool  # whether its rows are known to be the tokens of the input in their order
+    change: str | None  # the function that last mixed or moved the tokens of the queries or keys
+    is_mixed: bool  # whether its queries were made of several tokens of a text each
+    extra: tuple[int, ...]  # its keys that belong to no token
+
+
+def named(rows: Positions) -> Int[Tensor, "B P"]:
+    """Return the tokens, in which learned rows are tokens too: each learned at its place, in this attention."""
+    ids = rows.ids
+    texts, places = (torch.arange(size, device=ids.device) for size in ids.shape)
+    return torch.where(ids == NOBODY, learned(rows.number, texts[:, None], places), ids)
+
+
+def learned(number: int, text: Tensor, place: Tensor) -> Tensor:
+    """Return the tokens that rows without a token become in this attention."""
+    return token(4 * (number % (1 << 18)) + LEARNED, text, place)
+
+
+def upright(ids: Int[Tensor, "B P"], is_turned: bool) -> Int[Tensor, "B P"]:
+    """Return tokens of an input (positions, batch, ...), which was taken for (batch, positions, ...), as they are.
+
+    That is known if torch's own module was given it, or if there is no other way to read it.
+    """
+    if not (is_turned or ids.shape[0] != ids.shape[1]):
+        return ids
+    is_row = (ids != NOBODY) & (ids < HASHED) & (kind_of(ids) <= ROWS)
+    texts, places = (torch.arange(size, device=ids.device) for size in ids.shape)
+    is_other_way = (text_of(ids) == places) & (place_of(ids) == texts[:, None])
+    if not bool((is_row & is_other_way).all()):
+        return ids
+    return token(sequence_of(ids), place_of(ids), text_of(ids))
+
+
+@unseen()
+def agree(one: Positions | None, other: Positions | None) -> bool:
+    """Return whether queries and keys, keys and values, or two queries are the same tokens in the same order.
+
+    There may be more keys than queries, if the others belong to nobody: learned keys, or the empty part of a cache.
+    """
+    if one is None or other is None:
+        return False
+    if one.ids.shape == other.ids.shape:
+        return torch.equal(named(one), named(other))
+    return extra_columns(one, other) is not None
+
+
+@unseen()
+def are_distinct(rows: Positions | None) -> bool:
+    """Return whether each position is another token; channels and heads are not."""
+    if rows is None:
+        return False
+    ordered = named(rows).sort(1).values
+    return not bool((ordered[:, 1:] == ordered[:, :-1]).any())
+
+
+@unseen()
+def are_parts(one: Positions | None, other: Positions | None) -> bool:
+    """Return whether these are different parts of the same sequence, such as windows."""
+    if one is None or other is None:
+        return False
+    first, second = ({*rows.ids[(rows.ids != NOBODY) & (rows.ids < HASHED)].tolist()} for rows in (one, other))
+    sequences = ({(number - 1) // LIMIT for number in numbers} for numbers in (first, second))
+    return first.isdisjoint(second) and not set.isdisjoint(*sequences)
+
+
+def extra_columns(query: Positions, key: Positions) -> tuple[int, ...] | None:
+    """Return which keys belong to no token, if all others are the tokens of the queries in their order."""
+    is_token = key.ids != NOBODY
+    first = is_token[:1]
+    if len(key.ids) != len(query.ids) or not len(key.ids) or not torch.equal(is_token, first.expand_as(is_token)):
+        return None
+    if int(first.sum()) != query.ids.shape[1] or not torch.equal(key.ids[:, first[0]], query.ids):
+        return None
+    extra: list[int] = (~first[0]).nonzero().flatten().tolist()
+    return tuple(extra)
+
+
+@unseen()
+def order_of(
+    rows: Positions | None, keys: Positions | None, lengths: Mapping[int, int], has_batch: bool = True
+) -> Order:
+    """Return what is known about the rows of an attention, for sequences of these lengths.
+
+    ``has_batch`` says whether its batch has the size of the input's.
+    """
+    if rows is None:
+        return Order(has_batch, False, None, False, ())
+    ids = rows.ids
+    is_token = (ids != NOBODY) & (ids < HASHED) & (kind_of(ids) != LEARNED)
+    extra = None if keys is None or keys.ids.shape == ids.shape else extra_columns(rows, keys)
+    return Order(
+        has_batch and _is_whole(ids, is_token & (kind_of(ids) <= ROWS)),
+        _is_in_order(ids, is_token, lengths),
+        rows.by or (None if keys is None else keys.by),
+        bool((is_of_text(ids) & (ids >= HASHED)).any()),
+        extra or (),
+    )
+
+
+def _is_whole(ids: Int[Tensor, "B P"], is_row: Bool[Tensor, "B P"]) -> bool:
+    """Return whether each row of an input is in its own text, and the first of them are there if all rows are."""
+    is_home = text_of(ids) == torch.arange(len(ids), device=ids.device)[:, None]
+    if bool((is_row & ~is_home).any()):
+        return False
+    return not bool(is_row.all()) or bool((place_of(ids) == 0).any(1).all())
+
+
+def _is_in_order(ids: Int[Tensor, "B P"], is_token: Bool[Tensor, "B P"], lengths: Mapping[int, int]) -> bool:
+    """Return whether each row is the token at its place, or all tokens are there, and learned rows between them.
+
+    Parts of a picture may stand in the place of tokens of a text that only keep this place for them.
+    """
+    if not bool(is_token.any()) or bool((ids >= HASHED).any()):
+        return False
+    texts, places = (torch.arange(size, device=ids.device) for size in ids.shape)
+    place, sequences = place_of(ids), sequence_of(ids)
+    if bool((is_token & (text_of(ids) != texts[:, None])).any()):
+        return False
+    found = set(sequences[is_token].tolist())
+    if len(found) == 1 and bool(is_token.all()):
+        return bool((place == places).all())
+    if all(_is_complete(is_token & (sequences == one), place, lengths.get(one, -1)) for one in found):
+        return True
+    is_text = is_token & (kind_of(ids) == TEXT)
+    texts_found = set(sequences[is_text].tolist())
+    keeps = len(texts_found) == 1 and lengths.get(min(texts_found)) == ids.shape[1] and bool(is_token.all())
+    return keeps and bool((place == places)[is_text].all())
+
+
+def _is_complete(is_one: Bool[Tensor, "B P"], place: Int[Tensor, "B P"], length: int) -> bool:
+    """Return whether all tokens of one sequence are there, in their order."""
+    expected = is_one.cumsum(1) - 1
+    return bool((is_one.sum(1) == length).all()) and bool((place == expected)[is_one].all())
