@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from saccade.attention import Trace
+from saccade.attention.watching.coverage import SCRIPTED, Coverage
 from saccade.attention.watching.foreign.lineage import LOST
 from saccade.attention.watching.foreign.steps import Gap
 from saccade.attention.watching.trace import Place
+from saccade.attention.watching.watch import UNREPORTED
 from saccade.errors import OptionError, UnknownNameError
 
 __all__ = ["Stacks", "choose_stack", "find_stacks"]
@@ -26,7 +28,9 @@ class Stacks(NamedTuple):
     broken: dict[str, str]
 
 
-def find_stacks(traces: Mapping[str, Trace], is_self: Callable[[str], bool], gaps: Iterable[Gap]) -> Stacks:
+def find_stacks(
+    traces: Mapping[str, Trace], is_self: Callable[[str], bool], gaps: Iterable[Gap], coverage: Coverage | None = None
+) -> Stacks:
     """Find the stacks; a stack is named after its layers with * for each number, such as ``encoder.*.self``."""
     chains: list[list[str]] = []
     for name in filter(is_self, traces):
@@ -43,6 +47,8 @@ def find_stacks(traces: Mapping[str, Trace], is_self: Callable[[str], bool], gap
         if stack in found.whole or stack in found.broken:
             stack = f"{stack}, from {chain[0]}"
         reason = _missing(chain, traces, gaps)
+        if reason is None and coverage is not None and traces[chain[0]].place is not None:
+            reason = _unreported(coverage)
         if reason is None:
             found.whole[stack] = chain
         else:
@@ -111,6 +117,14 @@ def _missing(chain: list[str], traces: Mapping[str, Trace], gaps: Iterable[Gap])
     if first is not None and first.is_mixed:
         return f"the tokens were mixed before {chain[0]}, in a way that no weights show{_by(first)}"
     return None
+
+
+def _unreported(coverage: Coverage) -> str | None:
+    """Return what ran where nobody can see it, and may be part of any stack."""
+    scripted = next((name for name, reason in coverage.unseen.items() if reason == SCRIPTED), None)
+    if scripted is not None:
+        return f"it would leave out {scripted}: {SCRIPTED}"
+    return f"it might leave something out: {UNREPORTED}" if UNREPORTED in coverage.notes else None
 
 
 def _by(place: Place) -> str:

@@ -128,7 +128,7 @@ class View:
         Layers with another number of tokens form a stack of their own: ``encoder.*.self of 4 tokens``. Stacks in
         which an attention is missing are left out, and so are cross-attentions.
         """
-        return find_stacks(self.traces, self.is_self, self.gaps).whole
+        return find_stacks(self.traces, self.is_self, self.gaps, self.coverage).whole
 
     # --- weights -------------------------------------------------------------------------------------------
 
@@ -207,7 +207,7 @@ class View:
         ``stack`` is a name from ``stacks``. The default is the first one, which is the encoder if there is one.
         """
         self._check_head(heads)
-        names = choose_stack(find_stacks(self.traces, self.is_self, self.gaps), stack, self.names)
+        names = choose_stack(find_stacks(self.traces, self.is_self, self.gaps, self.coverage), stack, self.names)
         flow = measures.rollout([self.matrix(name, heads) for name in names])
         return self._merging(names[-1], words)(flow)
 

@@ -24,6 +24,7 @@ class Called(NamedTuple):
     outputs: Sequence[Tensor]
     of: Callable[[Any], Ids | None]  # the tokens of an argument; None if it belongs to nobody
     made: Callable[[Ids, int], int]  # the sequence of so many new tokens, made of these
+    texts: Sequence[Tensor] = ()  # the inputs of the forward pass that are texts
 
     def argument(self, place: int, name: str, default: Any = None) -> Any:
         return self.arguments[place] if len(self.arguments) > place else self.named.get(name, default)

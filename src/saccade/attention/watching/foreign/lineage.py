@@ -267,10 +267,11 @@ class Lineage:
         is_given = id(tensor) in self._given
         if id(tensor) in self._held and not is_given:
             return CONSTANT
-        self.rows.replace(tensor, UNREPORTED)
         marks = self._new_lost() if tensor.is_floating_point() else CONSTANT
         self.set(tensor, marks)
-        self.is_lost = self.is_lost or not (is_given or marks is CONSTANT)
+        if not is_given:  # which was there before the tokens
+            self.rows.replace(tensor, UNREPORTED)
+            self.is_lost = self.is_lost or marks is not CONSTANT
         return marks
 
     def _new_lost(self) -> Marks:

@@ -1,8 +1,8 @@
 """Numbers of tokens that are read outside of torch, and may come back as numbers that seem to belong to nobody.
 
 Nobody sees what Python does with a number: ``x / x.max().item()`` mixes all tokens, and torch is only given a number.
-So once a number with a fraction has been read, every such number that a function is given may be made of it. Whole
-numbers are mostly sizes and counts; they are recognised by their value.
+So once a number has been read, every number that a function computes with may be made of it. Only whole numbers up to
+2 are not suspected: they are in every program, as in squares and halves.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ __all__ = ["Outside"]
 
 #: Whole numbers up to this size are in most programs, and tell nothing.
 SMALL = 2
-#: No more whole numbers than this are remembered of one tensor.
-MANY = 1 << 16
 
 
 class Outside:
@@ -29,34 +27,28 @@ class Outside:
 
     def __init__(self) -> None:
         self._has_fractions = False
-        self._whole: set[int] = set()
+        self._has_whole = False
 
     def note(self, tensor: Tensor) -> None:
         """Note that the numbers of a tensor are read."""
         if tensor.is_floating_point() or tensor.is_complex():
             self._has_fractions = True
-        elif tensor.numel() <= MANY:
-            self._whole.update(tensor.flatten().tolist())
-        else:
-            self._has_fractions = True
+        self._has_whole = True
 
     def may_return(self, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> bool:
         """Return whether a function is given numbers that may have been made of those that left."""
-        if not self._has_fractions and not self._whole:
+        if not self._has_whole:
             return False
         name = name_of(function)
         if name in MAKES:
             return True
-        if rule_of(function) not in (chosen, elementwise) and name not in FILLS:
+        if name in FILLS:
+            arguments = arguments[FILLS[name] : FILLS[name] + 1]
+            named = {key: part for key, part in named.items() if key in ("fill_value", "value")}
+        elif rule_of(function) not in (chosen, elementwise):
             return False
         numbers = _numbers_in((arguments, [part for key, part in named.items() if key not in SETTINGS]))
-        return any(
-            self._has_fractions if isinstance(number, (float, complex)) else self._is_known(number)
-            for number in numbers
-        )
-
-    def _is_known(self, number: int) -> bool:
-        return abs(number) > SMALL and number in self._whole
+        return any(abs(number) > SMALL if isinstance(number, int) else self._has_fractions for number in numbers)
 
 
 def _numbers_in(values: Iterable[Any]) -> Iterator[Any]:

@@ -15,6 +15,8 @@ from saccade.attention.watching.trace import Place
 
 __all__ = ["Given", "find_place"]
 
+OTHER_VALUES = "an attention whose values are not the tokens of its keys"
+
 
 class Given(NamedTuple):
     """What an attention was given, and how it is laid out."""
@@ -36,7 +38,8 @@ def find_place(lineage: Lineage, run: RunningModule, call: Call | str, given: Gi
     values = keys if value is key else None if value is None else lineage.marks(value)
     source: KeySource = "self" if key is query and query is not None else source_of(marks, keys)
     number = lineage.attended(marks, output)
-    fold = fold if query is not None and fold is not None and fold.fits(query) else None
+    if query is None or (fold is not None and not fold.fits(query)):
+        fold = None
     unfold = None if fold is None else fold.unfold
     rows = run.rows if run.way is Way.MODULE else lineage.rows.positions(query, number, is_turned, unfold)
     named = number if rows is None else rows.number
@@ -44,16 +47,17 @@ def find_place(lineage: Lineage, run: RunningModule, call: Call | str, given: Gi
     of_values = of_keys if value is key else lineage.rows.positions(value, named, is_turned, unfold)
     if source == "self" and not (agree(rows, of_keys) and are_distinct(rows)):
         source = "unknown"  # not the same tokens in the same order
-    if fold is None or query is None:
-        lineage.rows.attended(query, output, named, is_turned)
+    has_own_values = keys == values and agree(of_keys, of_values)
+    if output is not None and not has_own_values:
+        lineage.rows.replace(output, OTHER_VALUES)
     else:
-        lineage.rows.attended(query, output, named, texts=fold.texts(query))
+        texts = None if fold is None or query is None else fold.texts(query)
+        lineage.rows.attended(query, output, named, is_turned, texts)
     before, beside = lineage.placed(number, None if is_lost else marks or CONSTANT, rows)
     has_batch = isinstance(call, str) or lineage.has_batch(call.shape[0], call.shape[2])
     order = order_of(rows, of_keys, lineage.rows.lengths, has_batch)
     if isinstance(call, Call) and of_keys is not None and call.shape[3] > of_keys.ids.shape[1]:
         # The bias and the row of zeros that nn.MultiheadAttention adds after the keys it is given.
         order = order._replace(extra=tuple(range(of_keys.ids.shape[1], call.shape[3])))
-    has_own_values = keys == values and agree(of_keys, of_values)
     has_keys_in_order = order_of(of_keys, None, lineage.rows.lengths).is_in_order
     return Place(source, number, before, *order, has_keys_in_order, has_own_values, beside)

@@ -93,8 +93,8 @@ ESCAPES = words("_typed_storage array data_ptr dlpack numpy storage untyped_stor
 READS = words("complex float int item tolist")
 #: Functions that make tensors from numbers outside of torch.
 MAKES = words("as_tensor asarray from_dlpack from_numpy frombuffer new_tensor scalar_tensor tensor")
-#: Functions that fill a tensor with one number, or write one into it.
-FILLS = words("arange fill full full_like index_fill linspace masked_fill new_full scatter setitem")
+#: Functions that fill a tensor with a number, or write one into it, and the place of this number.
+FILLS = {"fill": 1, "full": 1, "full_like": 1, "index_fill": 3, "new_full": 2, "scatter": 3, "setitem": 2}
 #: Arguments that are settings of a function, not numbers to compute with.
 SETTINGS = words("alpha beta dim dropout_p eps inplace p training")
 #: Functions of an argument whose shape alone counts, and those that write random numbers into it.

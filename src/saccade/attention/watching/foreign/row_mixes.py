@@ -36,11 +36,22 @@ def over(called: Called) -> Any:
 def counted(called: Called) -> Any:
     """``cumsum``: counting the tokens that are not padding gives positions. Everything else is a sum of tokens."""
     first, dim = called.first(), called.argument(1, "dim")
-    if not first.is_floating_point() and isinstance(dim, int) and bool(((first == 0) | (first == 1)).all()):
-        is_real = first.movedim(dim, -1) != 0
-        if bool(((is_real[..., 1:] != is_real[..., :-1]).sum(-1) <= 1).all()):  # padding is at one end
-            return called.of(first)
+    if not first.is_floating_point() and isinstance(dim, int) and _tells_padding(first, dim, called.texts):
+        return called.of(first)
     return over(called)
+
+
+def _tells_padding(numbers: Tensor, dim: int, texts: Sequence[Tensor]) -> bool:
+    """Return whether ones are tokens and zeros are padding: one and the same word, at one end of each text."""
+    is_real = numbers.movedim(dim, -1) != 0
+    is_one_end = ((is_real[..., 1:] != is_real[..., :-1]).sum(-1) <= 1).all() & is_real.any(-1).all()
+    if not bool(is_one_end & ((numbers == 0) | (numbers == 1)).all()):
+        return False
+    for text in (text for text in texts if text.shape == numbers.shape):
+        padding = text[numbers == 0]
+        if not len(padding) or not bool((padding != padding[0]).any() | (text[numbers != 0] == padding[0]).any()):
+            return True
+    return False
 
 
 def _over(called: Called, dims: Any) -> Any:

@@ -83,7 +83,8 @@ class Rows:
         self._outside = Outside()
         self.is_lost = False  # whether something ran that could not be followed
         self.lengths: dict[int, int] = {}  # of each sequence
-        self._made: dict[tuple[int, ...], int] = {}  # the sequences that were made of others
+        self._made: dict[tuple[Any, ...], int] = {}  # the number of each sequence
+        self._texts: list[Tensor] = []  # the inputs that are texts
 
     # --- inputs ---
 
@@ -315,7 +316,7 @@ class Rows:
             named = {key: part for key, part in named.items() if key != "out"}
         if rule is not None and not returns:
             try:
-                found = rule(Called(function, arguments, named, outputs, self.of, self.made))
+                found = rule(Called(function, arguments, named, outputs, self.of, self.made, self._texts))
             except (RuntimeError, TypeError, LookupError, ValueError, AttributeError, StopIteration):
                 found = None  # it was called in a way that the rule does not know
         if isinstance(found, Tensor):
