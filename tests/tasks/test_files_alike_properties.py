@@ -248,9 +248,63 @@ def test_what_data_split_writes_is_read_by_all(data: st.DataObject, kind: str, n
             ] == expected
 
 
+def read_or_refused(read: Callable[[Any], Any], given: Any) -> tuple[Any, str]:
+    """What is read, or why it is refused."""
+    try:
+        return read(given), ""
+    except FileError as error:
+        return None, str(error)
+
+
 def packed(text: str, encoding: str, compressed: bool) -> bytes:
     content = ENCODINGS[encoding](text)
     return gzip.compress(content) if compressed else content
+
+
+@SLOWLY
+@given(
+    st.lists(st.tuples(st.sampled_from(["good", "bad"]), TEXT), min_size=1, max_size=6),
+    st.sampled_from(",;\t"),
+    st.booleans(),
+)
+def test_cells_are_split_where_they_were_joined_or_not_at_all(
+    rows: list[tuple[str, str]], mark: str, named: bool
+) -> None:
+    """Whatever other marks the texts contain, a file is read as it was written, or refused with what decides."""
+    written = io.StringIO()
+    csv.writer(written, delimiter=mark).writerows([("label", "text")] * named + rows)
+    content, reader = written.getvalue().encode(), TASKS["classification"].data
+    expected = [text for _, text in rows]
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "a.csv"
+        path.write_bytes(content)
+        for separator in (None, mark):
+            data = {"file": str(path), "separator": separator}
+            scored, said = read_or_refused(reader.read_for_scoring, reader.settings.read(data, "the test"))
+            if said:
+                assert separator is None
+                assert not named
+                assert "data.separator for training" in said
+                continue
+            predictor = opened("classification", data)
+            assert [one.text for one in scored] == expected
+            assert predictor.read_file(path)[0] == predictor.read_stream(io.BytesIO(content))[0] == expected
+
+
+@SLOWLY
+@given(st.lists(TEXT, min_size=1, max_size=5), st.sampled_from(["a.csv", "a.tsv", "a.jsonl", "a.txt"]))
+def test_texts_on_a_stream_are_those_of_a_text_file_or_refused(texts: list[str], trained: str) -> None:
+    content = "".join(f"{text}\n" for text in texts).encode()
+    for kind, key in (("classification", "file"), ("translation", "table")):
+        predictor = opened(kind, {key: trained})
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "a.txt"
+            path.write_bytes(content)
+            read, said = read_or_refused(predictor.read_stream, io.BytesIO(content))
+            if said:
+                assert "add --lines if each line is a text" in said
+            else:
+                assert read[0] == predictor.read_file(path)[0] == texts
 
 
 FORMS = st.tuples(

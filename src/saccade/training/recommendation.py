@@ -221,8 +221,8 @@ def _timed_updates(trainer: Trainer, limit: float, try_narrow: bool) -> tuple[fl
 
 
 def _seconds(trainer: Trainer, group: list[list[int]]) -> float:
-    """The time of an update; on the CPU, that of this thread, so that other work on the machine matters less than by the
-    clock. If torch uses several threads, part of the time for which this one waits for the others still counts."""
+    """The time of an update; on the CPU, that of this thread, so that other work on the machine matters less than by
+    the clock. If torch uses several threads, part of the time for which this one waits for the others still counts."""
     clock = time.thread_time if trainer.device == "cpu" else time.perf_counter
     began = clock()
     trainer.update(group)
