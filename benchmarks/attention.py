@@ -1,4 +1,4 @@
-"""How fast attend, watched attend, tiles and overviews are, compared with the torch operations underneath.
+"""Compares the speed of attend, watched attend, tiles and overviews with the torch operations that they use.
 
     python benchmarks/attention.py [--lengths 256 1024 4096] [--heads 8] [--width 64] [--rounds 15] [--long]
 

@@ -1,4 +1,5 @@
-"""Compares our page of all heads with BertViz's, and measures what we can show of an input too long for either.
+"""Compares our page of all heads with BertViz's, and measures what Saccade can show of an input that is too long for
+both.
 
     python benchmarks/bertviz.py --bertviz /tmp/bertviz [--lengths 64 256 512] [--long 4096] [--json bertviz.json]
 

@@ -1,4 +1,4 @@
-"""How long a one-sentence request takes while another client does its worst.
+"""Measures how long a one-sentence request takes while another client sends as much as it can.
 
     python benchmarks/fairness.py runs/demo
 

@@ -1,4 +1,4 @@
-"""How long imports take, compared with importing PyTorch alone: python benchmarks/imports.py
+"""Measures how long imports take, compared with importing only PyTorch: python benchmarks/imports.py
 
 Each command runs in a new process, and all take turns, so that a slow moment of the machine affects them alike. The
 median of the rounds is printed. The first round only fills the disk cache and is not counted.

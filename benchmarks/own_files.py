@@ -1,4 +1,4 @@
-"""Takes six files in forms that no recipe has from the file to a look, with one command for each of the two steps.
+"""Trains a model on each of six files in formats that no recipe uses, and shows its attention, with one command each.
 
 SACCADE_DATA=... python benchmarks/own_files.py                       all six, two minutes each
 SACCADE_DATA=... python benchmarks/own_files.py pronunciations --minutes 1 --output kept

@@ -1,4 +1,4 @@
-"""How much longer `generate` of a Hugging Face model takes while it is watched: CPU time, in turns, in one run.
+"""Measures how much longer `generate` of a Hugging Face model takes while it is watched, in CPU time.
 
 python benchmarks/watched_generation.py [--tokens 400] [--rounds 3]
 """
