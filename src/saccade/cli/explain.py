@@ -40,10 +40,7 @@ def explain(
     ] = None,
     row: Annotated[int | None, typer.Option(help="Show only this query, counting from 1.")] = None,
     fixed: Annotated[
-        bool,
-        typer.Option(
-            "--fixed", help="Compare attention weights with the fixed matrix of a feed-forward layer, for two inputs."
-        ),
+        bool, typer.Option("--fixed", help="Compare attention weights with a fixed matrix, for two inputs.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print all steps as JSON.")] = False,
 ) -> None:

@@ -61,7 +61,7 @@ Engine = Annotated[
         "for large files of `predict`; transformers for models that Saccade's networks cannot express)."
     ),
 ]
-Workers = Annotated[int, typer.Option(help="Number of CPU processes that share the work.", min=1, max=256)]
+Workers = Annotated[int, typer.Option(help="Number of CPU processes that share the texts of a file.", min=1, max=256)]
 Source = Annotated[Path | None, typer.Option(help="File of source texts, one per line.", show_default=False)]
 Target = Annotated[
     Path | None, typer.Option(help="File of the translations of the source texts, one per line.", show_default=False)

@@ -135,8 +135,7 @@ def predict(
     opened.read_otherwise(columns, encoding, lines, separator)
     inputs, from_file = read_inputs(given, opened)
     _check_output(output, is_file=from_file and given != "-", is_shared=processes.count > 1)
-    if workers > 1 and from_file:  # for a single input, starting workers would take longer than the answer
-        opened = saccade.open(model, device, precision, workers, engine)
+    opened = saccade.open(model, device, precision, workers, engine) if workers > 1 and from_file else opened
     is_free = workers == 1 and precision == "fp32" and from_file and output is None
     opened = _with_engine(opened, engine, inputs if is_free else (), options)
     lines_of = partial(_lines, as_json=as_json, alignments=alignments)

@@ -233,11 +233,8 @@ def read_foreign(folder: Path, size: int, ids: Mapping[str, int | None]) -> Fore
 
 
 def spaced_tokenizer(entries: Sequence[str], names: Mapping[str, str], ends: bool) -> ForeignTokenizer:
-    """Make a tokenizer for tokens that are separated by spaces.
-
-    ``names`` are the tokens for the start, the end and unknown words; ``ends`` says whether the end token is added to a
-    text that is read.
-    """
+    """Make a tokenizer for tokens separated by spaces. ``names`` are the tokens for the start, the end and unknown
+    words; ``ends`` says whether the end token is added to a text that is read."""
     vocabulary = {entry: id for id, entry in enumerate(entries)}
     for name in names.values():
         if name not in vocabulary:
