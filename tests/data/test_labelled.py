@@ -158,12 +158,8 @@ def test_a_file_that_two_separators_divide_is_asked_about(tmp_path: Path, header
         found, report = read_labelled(file)
         assert "separated by semicolons" in report.notes
     else:
-        asked = (
-            r"line 1: the cells .* may be separated by commas \(2 cells\) or semicolons \(2 cells\); say which it is \("
-        )
-        with pytest.raises(
-            FileError, match=asked + r"--separator for predict and evaluate, data\.separator for training"
-        ):
+        asked = r"line 1: the cells .* by commas \(2 cells\) or semicolons \(2 cells\); say which it is, such as --set"
+        with pytest.raises(FileError, match=asked):
             read_labelled(file)
         found, _ = read_labelled(file, separator=";")
     assert [(one.label, one.text) for one in found] == expected

@@ -284,7 +284,7 @@ def test_cells_are_split_where_they_were_joined_or_not_at_all(
             if said:
                 assert separator is None
                 assert not named
-                assert "data.separator for training" in said
+                assert "--set data.separator=" in said
                 continue
             predictor = opened("classification", data)
             assert [one.text for one in scored] == expected

@@ -40,8 +40,6 @@ TABLES = (".csv", ".tsv", ".jsonl")
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 #: How many lines are looked at to find the separator, and how many of them must have as many cells as the first.
 LOOKED_AT, MOST = 1_000, 0.9
-#: How a person says what separates cells.
-SET_SEPARATOR = "--separator for predict and evaluate, data.separator for training"
 
 Column = str | int
 Row = tuple[int, list[str]]  # line number, cells
@@ -180,8 +178,8 @@ def choose_separator(path: str | Path, lines: Sequence[str], is_readable: Callab
     if len(best) > 1:
         cells = " or ".join(f"{SEPARATORS[mark]} ({counted(found[mark][2], 'cell')})" for mark in best)
         raise FileError(
-            f"{path}, line 1: the cells of each line may be separated by {cells}; say which it is ({SET_SEPARATOR}), "
-            f"such as --separator {best[-1]!r}."
+            f"{path}, line 1: the cells of each line may be separated by {cells}; say which it is, such as --set "
+            f"data.separator={best[-1]!r} for train, and --separator {best[-1]!r} for predict and evaluate."
         )
     return best[0] if best else ","
 

@@ -192,8 +192,8 @@ class ClassificationPredictor(TextInputPredictor):
             first = unseen[0]
             raise FileError(
                 f"{first.file}, line {first.line}: the line begins with {first.label!r}, which is not a label of this "
-                f"model, like {counted(len(unseen), 'line')} of {len(examples):,}; add --columns 1,0 if each line is a "
-                "label and a text."
+                f"model, so it may have no label (the first of {counted(len(unseen), 'such line')}); add --columns 1,0 "
+                "if each line is a label and a text."
             )
         return super().evaluate(examples, **options)
 
