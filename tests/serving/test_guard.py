@@ -166,7 +166,7 @@ def test_long_addresses_are_refused(client: httpx.Client) -> None:
     assert (long.status_code, "4,096 bytes" in error_of(long)) == (414, True)
 
 
-@pytest.mark.parametrize("span", ["bytes=0-10", "bytes=x-", "bytes=999999999-", "bytes=" + ",".join(["0-"] * 5000)])
+@pytest.mark.parametrize("span", ["bytes=0-10", "bytes=x-", "bytes=999999999-", "bytes=" + ",".join(["0-"] * 2500)])
 def test_a_file_of_the_page_is_sent_whole(span: str, client: httpx.Client) -> None:
     answer, whole = client.get("/static/style.css", headers={"Range": span}), client.get("/static/style.css")
     assert (answer.status_code, answer.content) == (200, whole.content)
