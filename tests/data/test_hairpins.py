@@ -28,6 +28,16 @@ def test_stems_stand_alone_beside_and_inside_each_other() -> None:
     assert any(kind.startswith("((((") and "(.(" in kind.replace("..", ".") for kind in kinds)  # inside
 
 
+def test_a_decoy_repeats_the_second_stretch_of_its_stem() -> None:
+    decoys = 0
+    for one in generate_hairpins(100, seed=2):
+        partners = one.partners or ()
+        second = [place for place, partner in enumerate(partners) if -1 < partner < place]
+        if len(second) == second[-1] - second[0] + 1:  # one stem
+            decoys += one.sequence[second[0] : second[-1] + 1] in one.sequence[second[-1] + 3 :]
+    assert decoys >= 25
+
+
 def test_the_same_seed_gives_the_same_molecules_and_parts_differ() -> None:
     first = [one.sequence for one in generate_hairpins(30, seed=5)]
     assert [one.sequence for one in generate_hairpins(30, seed=5)] == first

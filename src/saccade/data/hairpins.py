@@ -1,7 +1,9 @@
 """Generate RNA sequences with hairpins, whose base pairs are known because they were built in.
 
 A stem is two stretches of a sequence that pair base by base, one forwards and one backwards, with a loop between them.
-A molecule has one stem, two next to each other, or one inside the other; all other bases are random.
+A molecule has one stem, two next to each other, one inside the other, or one followed by a decoy: a copy of its second
+stretch further along, which could pair as well but does not, because the stretch in between is nearer. All other bases
+are random.
 """
 
 from __future__ import annotations
@@ -27,9 +29,16 @@ def _molecule(draw: np.random.Generator, number: int) -> Molecule:
     sequence: list[str] = []
     partners: list[int] = []
     _add_unpaired(draw, sequence, partners, int(draw.integers(1, 6)))
-    kind = draw.choice(["one", "beside", "inside"])
+    kind = draw.choice(["one", "beside", "inside", "decoy", "decoy"])
     if kind == "inside":
         _add_stem(draw, sequence, partners, inner=True)
+    elif kind == "decoy":
+        _add_stem(draw, sequence, partners, inner=False)
+        second = [place for place, partner in enumerate(partners) if UNPAIRED < partner < place]
+        _add_unpaired(draw, sequence, partners, int(draw.integers(2, 7)))
+        sequence += [sequence[place] for place in second]
+        partners += [UNPAIRED] * len(second)
+        _add_unpaired(draw, sequence, partners, int(draw.integers(1, 4)))
     else:
         for _ in range(1 if kind == "one" else 2):
             _add_stem(draw, sequence, partners, inner=False)

@@ -36,6 +36,9 @@ class PathConfig(Config):
     latent: int = Field(
         16, ge=0, description="Width of each agent's latent vector; with 0, a single future is predicted"
     )
+    hidden_width: int = Field(
+        256, ge=1, description="Width of the hidden layers that predict a path from the agent's own past"
+    )
     dropout: float = Field(0.1, ge=0, lt=1, description="Fraction of values dropped in training")
 
 
@@ -61,8 +64,6 @@ class AgentConfig(PathConfig):
 
 class AgentMLPConfig(PathConfig):
     """A network that sees each agent alone, without attention: the baseline for attention between agents."""
-
-    hidden_width: int = Field(256, ge=1, description="Width of the hidden layers")
 
 
 class Futures(NamedTuple):
@@ -150,6 +151,32 @@ class AgentBlock(nn.Module):
         return x + dropout(self.feedforward(self.feedforward_norm(x)), self.share, self.training)
 
 
+class OwnPath(nn.Module):
+    """Predicts a path from the agent's own past and nothing else; where the agent is does not matter."""
+
+    def __init__(self, config: PathConfig, past: int, future: int) -> None:
+        super().__init__()
+        hidden, self.future = config.hidden_width, future
+        self.reader = nn.Sequential(nn.Linear(4 * past, hidden), nn.ReLU(), nn.Linear(hidden, config.width))
+        self.writer = nn.Sequential(
+            nn.Linear(config.width + config.latent, hidden),
+            nn.ReLU(),
+            nn.Linear(hidden, hidden),
+            nn.ReLU(),
+            _zero(nn.Linear(hidden, 2 * future)),
+        )
+
+    def read(self, past: Float[Tensor, "B P N 2"]) -> Float[Tensor, "B N D"]:
+        features = torch.cat([past - past[:, -1:], _velocities(past)], dim=-1).permute(0, 2, 1, 3).flatten(-2)
+        summary: Tensor = self.reader(features)
+        return summary
+
+    def write(self, summary: Float[Tensor, "B N D"], latents: Float[Tensor, "K B N Z"]) -> Float[Tensor, "K B F N 2"]:
+        repeated = summary.expand(len(latents), -1, -1, -1)
+        predicted: Tensor = self.writer(torch.cat([repeated, latents], dim=-1))
+        return predicted.view(*predicted.shape[:3], self.future, 2).transpose(2, 3)
+
+
 class PathNetwork(nn.Module, ABC):
     """A conditional variational autoencoder of paths: one latent vector for each agent.
 
@@ -162,6 +189,7 @@ class PathNetwork(nn.Module, ABC):
     def __init__(self, config: PathConfig, past: int, future: int) -> None:
         super().__init__()
         self.past, self.future = past, future  # observed and predicted moments
+        self.own = OwnPath(config, past, future)
         if config.latent:
             self.prior = nn.Linear(config.width, 2 * config.latent)
             self.posterior = nn.Sequential(
@@ -196,9 +224,9 @@ class PathNetwork(nn.Module, ABC):
     ) -> Futures:
         """Predict ``samples`` futures sampled from the prior, or the most likely future if 0.
 
-        Agents beyond counts[b] are padding. If the true ``future`` is given, the sample that fits each agent best is
-        found first, and then one future is predicted from these latent vectors: a loss of the best sample needs no
-        gradient of the others.
+        Agents beyond counts[b] are padding. If the true ``future`` is given, the latent vector that fits each agent
+        best is found first, by what it predicts from the agent's own past, and one future is predicted from these
+        vectors: a loss of the best sample needs neither the others nor their gradient.
         """
         if past.ndim != 4 or past.shape[1] != self.past or past.shape[-1] != 2:
             raise ShapeError(
@@ -218,7 +246,7 @@ class PathNetwork(nn.Module, ABC):
             return Futures(straight + self.decode(summary, context, past, latents, counts) + centre)
         differs = future - centre - straight
         with torch.no_grad():
-            apart = (self.decode(summary, context, past, latents, counts) - differs).square().sum(dim=(2, 4))
+            apart = (self.own.write(summary, latents) - differs).square().sum(dim=(2, 4))
         best = latents.gather(0, apart.argmin(dim=0)[None, :, :, None].expand(-1, -1, -1, latents.shape[-1]))
         seen = torch.cat([summary, differs.permute(0, 2, 1, 3).flatten(-2)], dim=-1)
         there_mean, there_log = self.posterior(seen).chunk(2, dim=-1)
@@ -243,9 +271,7 @@ class AgentTransformer(PathNetwork):
         self.encoder = nn.ModuleList(AgentBlock(config, crosses=False) for _ in range(config.encoder_layers))
         self.decoder = nn.ModuleList(AgentBlock(config, crosses=True) for _ in range(config.decoder_layers))
         self.encoder_norm, self.decoder_norm = nn.LayerNorm(config.width), nn.LayerNorm(config.width)
-        self.output = nn.Linear(config.width, 2)
-        nn.init.zeros_(self.output.weight)
-        nn.init.zeros_(self.output.bias)
+        self.output = _zero(nn.Linear(config.width, 2))
 
     def encode(self, past: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
         agents = past.shape[2]
@@ -254,7 +280,7 @@ class AgentTransformer(PathNetwork):
         for block in self.encoder:
             x = block(x, agents, mask)
         context: Tensor = self.encoder_norm(x)
-        return context.view(len(past), -1, agents, context.shape[-1]).mean(dim=1), context
+        return self.own.read(past) + context.view(len(past), -1, agents, context.shape[-1]).mean(dim=1), context
 
     def decode(self, summary: Tensor, context: Tensor, past: Tensor, latents: Tensor, counts: Tensor) -> Tensor:
         agents, moments, count = past.shape[2], self.future, len(latents)
@@ -267,7 +293,7 @@ class AgentTransformer(PathNetwork):
         for block in self.decoder:
             x = block(x, agents, mask, context, source_mask)
         predicted: Tensor = self.output(self.decoder_norm(x))
-        return predicted.view(count, len(past), moments, agents, 2)
+        return self.own.write(summary, latents) + predicted.view(count, len(past), moments, agents, 2)
 
     def _timed(self, x: Float[Tensor, "B T N D"], layer: nn.Module) -> Float[Tensor, "B TN D"]:
         """Concatenate each token with the encoding of its time step, which is the same for all agents."""
@@ -284,26 +310,13 @@ class AgentMLP(PathNetwork):
     def __init__(self, config: AgentMLPConfig, past: int, future: int) -> None:
         super().__init__(config, past, future)
         self.config = config
-        hidden = config.hidden_width
-        self.reader = nn.Sequential(nn.Linear(4 * past, hidden), nn.ReLU(), nn.Linear(hidden, config.width))
-        self.writer = nn.Sequential(
-            nn.Linear(config.width + config.latent, hidden),
-            nn.ReLU(),
-            nn.Linear(hidden, hidden),
-            nn.ReLU(),
-            nn.Linear(hidden, 2 * future),
-        )
 
     def encode(self, past: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
-        own = past - past[:, -1:]  # where the agent is in the scene does not matter
-        features = torch.cat([own, _velocities(past)], dim=-1).permute(0, 2, 1, 3).flatten(-2)
-        summary: Tensor = self.reader(features)
+        summary = self.own.read(past)
         return summary, summary
 
     def decode(self, summary: Tensor, context: Tensor, past: Tensor, latents: Tensor, counts: Tensor) -> Tensor:
-        repeated = summary.expand(len(latents), -1, -1, -1)
-        predicted: Tensor = self.writer(torch.cat([repeated, latents], dim=-1))
-        return predicted.view(*predicted.shape[:3], self.future, 2).transpose(2, 3)
+        return self.own.write(summary, latents)
 
 
 def _centre(past: Float[Tensor, "B P N 2"], counts: Int[Tensor, " B"]) -> Float[Tensor, "B 1 1 2"]:
@@ -330,3 +343,10 @@ def _divergence(mean: Tensor, log_deviation: Tensor, prior_mean: Tensor, prior_l
     ratio = ((log_deviation - prior_log) * 2).exp()
     apart = ((mean - prior_mean) * (-prior_log).exp()).square()
     return 0.5 * (ratio + apart - 1 - 2 * (log_deviation - prior_log)).sum(-1)
+
+
+def _zero(layer: nn.Linear) -> nn.Linear:
+    """Set the layer to zero, so that an untrained network predicts constant velocity."""
+    nn.init.zeros_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return layer
