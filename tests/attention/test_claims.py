@@ -285,3 +285,121 @@ def test_no_claim_is_wrong(where: str, name: str) -> None:
 @pytest.mark.parametrize("name", KEEPS)
 def test_tokens_that_stay_themselves_keep_labels_and_rollout(where: str, name: str) -> None:
     assert check(where, KEEPS[name]) == (True, True)
+
+
+# --- how attentions are put together ---------------------------------------------------------------------------
+
+
+class Put(nn.Module):
+    """Attentions of whole texts, put together by a function."""
+
+    def __init__(self, together: Callable[..., Tensor]) -> None:
+        super().__init__()
+        self.embedding, self.patches = nn.Embedding(WORDS, WIDTH), nn.Conv2d(3, WIDTH, 2, 2)
+        self.first, self.second, self.third = (nn.MultiheadAttention(WIDTH, 2, batch_first=True) for _ in range(3))
+        self.learned, self.other = (nn.Parameter(torch.randn(1, 1, WIDTH)) for _ in range(2))
+        self.together = together
+
+    def add(self, x: Tensor, number: int = 1) -> Tensor:
+        layer = (self.first, self.second, self.third)[number - 1]
+        return x + layer(x, x, x, need_weights=False)[0]
+
+    def begun(self, x: Tensor) -> Tensor:
+        return torch.cat([self.learned.expand(len(x), -1, -1), x], 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.ndim == 2:
+            return self.together(self, self.embedding(x))
+        return self.together(self, self.patches(x).flatten(2).mT)
+
+
+def replaced(model: Put, x: Tensor) -> Tensor:
+    x = model.add(model.begun(x))
+    return model.add(torch.cat([model.other.expand(len(x), -1, -1), x[:, 1:]], 1), 2)
+
+
+NAMED, NUMBERED = True, False
+TOGETHER: dict[str, tuple[Callable[..., Tensor], bool, bool]] = {
+    "one after the other": (lambda m, x: m.add(m.add(x), 2), NAMED, True),
+    "one layer twice": (lambda m, x: m.add(m.add(x)), NAMED, True),
+    "after a learned row": (lambda m, x: m.add(m.add(m.begun(x)), 2), NAMED, True),
+    "a learned row is replaced": (replaced, NAMED, False),
+    "a token is replaced by a learned row": (lambda m, x: m.add(m.begun(x[:, 1:])), NUMBERED, True),
+    "beside each other": (lambda m, x: m.add(x) + m.add(x, 2), NAMED, False),
+    "beside each other, and one after them": (lambda m, x: m.add(m.add(x) + m.add(x, 2), 3), NAMED, False),
+    "beside each other in the width": (lambda m, x: torch.cat([m.add(x), m.add(x, 2)], -1), NAMED, False),
+    "one window after the other": (lambda m, x: torch.cat([m.add(x[:, :2]), m.add(x[:, 2:])], 1), NAMED, False),
+    "over the batch": (lambda m, x: m.add(x.transpose(0, 1)), NUMBERED, False),
+    "two towers": (lambda m, x: m.add(x).mean(1) * m.add(x, 2).mean(1), NAMED, True),
+    "in another order": (lambda m, x: m.add(x.flip(1)), NUMBERED, True),
+}
+
+
+@pytest.mark.parametrize("kind", ["words", "patches"])
+@pytest.mark.parametrize("name", TOGETHER)
+def test_attentions_that_are_put_together(name: str, kind: str) -> None:
+    together, is_named, has_rollout = TOGETHER[name]
+    torch.manual_seed(0)
+    model = Put(together).eval()
+    x = torch.randint(0, WORDS, (4, 4)) if kind == "words" else torch.randn(4, 3, 4, 4)
+    with torch.no_grad(), saccade.watch(model) as seen:
+        model(x)
+    length = seen["first"].shape[2]
+    view = saccade.view(dict(list(seen.items())[:1]), [f"t{place}" for place in range(length)])
+    assert (view.axes("first")[0].tokens[0] == "t0") is is_named
+    view = saccade.view(seen)
+    if has_rollout:
+        view.rollout()
+    else:
+        with pytest.raises(OptionError, match="There is no rollout"):
+            view.rollout()
+
+
+def test_shifted_labels_are_not_the_rows() -> None:
+    """Hugging Face's encoder-decoders move their labels one to the right, and read a start token first."""
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    config = T5Config(d_model=8, d_kv=4, num_heads=2, num_layers=1, d_ff=8, vocab_size=20, decoder_start_token_id=0)
+    model = T5ForConditionalGeneration(config).eval()
+    with torch.no_grad(), saccade.watch(model) as seen:
+        model(input_ids=torch.randint(2, 20, (1, 6)), labels=torch.tensor([[11, 12, 13, 14]]))
+    view = saccade.view(seen, list("abcd"), source_tokens=list("uvwxyz"))
+    own, across = (f"decoder.block.0.layer.{layer}" for layer in ("0.SelfAttention", "1.EncDecAttention"))
+    assert view.axes(own)[0].tokens == list("0123")
+    assert "not the tokens of the text in their order" in view.notes[own]
+    assert view.axes("encoder.block.0.layer.0.SelfAttention")[0].tokens == list("uvwxyz")
+    assert view.kind(own) == "causal"
+    assert view.kind(across) == "cross"
+
+
+def test_columns_of_cross_attention_are_named_only_in_order() -> None:
+    class Across(nn.Module):
+        def __init__(self, change: Change) -> None:
+            super().__init__()
+            self.change = change
+
+        def forward(self, query: Tensor, memory: Tensor) -> Tensor:
+            memory = self.change(memory)
+            return F.scaled_dot_product_attention(query, memory, memory)
+
+    for change, expected in ((nothing, list("uvwxyz")), (lambda x: x.flip(1), list("012345"))):
+        with saccade.watch(model := Across(change)) as seen:
+            model(torch.randn(2, 4, 8), torch.randn(2, 6, 8))
+        assert saccade.view(seen, list("abcd"), source_tokens=list("uvwxyz")).axes("attention")[1].tokens == expected
+
+
+@pytest.mark.parametrize("length", [LENGTH, 3])
+def test_counting_tokens_that_are_not_padding_gives_positions(length: int) -> None:
+    """RoBERTa and OPT find positions so; a count of words of the text is no position."""
+    ids = torch.randint(1, WORDS, (BATCH, LENGTH)) * (torch.arange(LENGTH) < torch.tensor([[LENGTH], [length]]))
+    ids[0, 1], ids[0, 3] = 5, 1
+    for change, is_position in (
+        (lambda ids: ids + 7 * (ids != 0).cumsum(1), True),
+        (lambda ids: ids + 7 * (ids == 5).cumsum(1), False),
+    ):
+        model, _ = built("ids", change)
+        with torch.no_grad(), saccade.watch(model) as seen:
+            model(ids)
+        view = saccade.view(seen, TOKENS)
+        assert (view.axes("second")[0].tokens == TOKENS) is is_position
+        assert bool(view.stacks) is is_position

@@ -27,7 +27,7 @@ from torch import Tensor
 from saccade.attention.watching.foreign.call import unrepeated
 
 __all__ = [
-    "HASHED", "LEARNED", "LIMIT", "MADE", "NOBODY", "ROWS", "TEXT", "UNKNOWN", "bits_of", "combined", "fresh",
+    "HASHED", "LEARNED", "LENGTH", "LIMIT", "MADE", "NOBODY", "ROWS", "TEXT", "UNKNOWN", "bits_of", "combined", "fresh",
     "is_made_of_rows", "is_of_text", "kind_of", "merged", "place_of", "salt", "salted", "sequence_of", "text_of",
     "token", "unseen",
 ]  # fmt: skip

@@ -181,14 +181,12 @@ class Lineage:
         self._beside[one].add(other)
         self._beside[other].add(one)
 
-    def _join(self, inputs: list[Tensor]) -> None:
-        """Note which attentions a function joins that did not come one after the other."""
+    def _joined_attentions(self, inputs: list[Tensor]) -> list[tuple[int, int]]:
+        """Return pairs of attentions that did not come one after the other, and whose outputs are put together."""
         known = frozenset(self._rows_of)
         sets = list({found & known for part in inputs if (found := self.marks(part)) and not found.isdisjoint(known)})
-        for one, other in itertools.combinations(sets, 2):
-            for first, second in itertools.product(one - other, other - one):
-                if agree(self._rows_of[first][0], self._rows_of[second][0]):
-                    self._set_beside(first, second)
+        pairs = itertools.combinations(sets, 2)
+        return [pair for one, other in pairs for pair in itertools.product(one - other, other - one)]
 
     def has_batch(self, size: int, num_queries: int) -> bool:
         """Whether a batch of this size is that of the inputs: (batch, ...), or (positions, batch, width)."""
@@ -227,9 +225,12 @@ class Lineage:
             return None
         inputs = [*_shallow(arguments), *_shallow(named.values())] if named else list(_shallow(arguments))
         marks = self._joined(inputs)
-        if len(self._rows_of) > 1 and len(inputs) > 1 and joins(function):
-            self._join(inputs)
+        joined = self._joined_attentions(inputs) if len(self._rows_of) > 1 and joins(function) else []
         self.rows.follow(function, arguments, dict(named), tuple(outputs))
+        for first, second in joined:
+            rows, others = self._rows_of[first][0], self._rows_of[second][0]
+            if agree(rows, others) and any(self.rows.holds(part, rows) for part in outputs):
+                self._set_beside(first, second)
         if not marks and any(map(self.rows.holds_tokens, outputs)):
             marks = self._new_lost()
         found = None

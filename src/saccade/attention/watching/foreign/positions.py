@@ -145,7 +145,7 @@ def order_of(
     is_token = (ids != NOBODY) & (ids < HASHED) & (kind_of(ids) != LEARNED)
     extra = None if keys is None or keys.ids.shape == ids.shape else extra_columns(rows, keys)
     return Order(
-        has_batch and _is_whole(ids, is_token & (kind_of(ids) <= ROWS)),
+        has_batch and _is_whole(ids, is_token),
         _is_in_order(ids, is_token, lengths),
         rows.by or (None if keys is None else keys.by),
         bool((is_of_text(ids) & (ids >= HASHED)).any()),
@@ -153,12 +153,12 @@ def order_of(
     )
 
 
-def _is_whole(ids: Int[Tensor, "B P"], is_row: Bool[Tensor, "B P"]) -> bool:
-    """Return whether each row of an input is in its own text, and the first of them are there if all rows are."""
+def _is_whole(ids: Int[Tensor, "B P"], is_token: Bool[Tensor, "B P"]) -> bool:
+    """Return whether each token is in its own text, and the first one is there if all rows are tokens."""
     is_home = text_of(ids) == torch.arange(len(ids), device=ids.device)[:, None]
-    if bool((is_row & ~is_home).any()):
+    if bool((is_token & ~is_home).any()):
         return False
-    return not bool(is_row.all()) or bool((place_of(ids) == 0).any(1).all())
+    return not bool(is_token.all()) or bool((place_of(ids) == 0).any(1).all())
 
 
 def _is_in_order(ids: Int[Tensor, "B P"], is_token: Bool[Tensor, "B P"], lengths: Mapping[int, int]) -> bool:

@@ -23,7 +23,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from saccade.attention.watching.foreign.call import unrepeated
 from saccade.attention.watching.foreign.called import Called, flat
 from saccade.attention.watching.foreign.identity import (
-    LIMIT,
+    LENGTH,
     MADE,
     NOBODY,
     ROWS,
@@ -36,7 +36,7 @@ from saccade.attention.watching.foreign.identity import (
     unseen,
 )
 from saccade.attention.watching.foreign.outside import Outside
-from saccade.attention.watching.foreign.positions import Positions, learned, upright
+from saccade.attention.watching.foreign.positions import Positions, learned, named, upright
 from saccade.attention.watching.foreign.row_functions import ESCAPES, KEEPS, READS, REORDERS, name_of
 from saccade.attention.watching.foreign.row_rules import rule_of
 
@@ -96,19 +96,16 @@ class Rows:
             return
         with unseen():
             whole = [tensor for tensor in inputs if _has_numbers(tensor) and not isinstance(tensor, nn.Parameter)]
-            sizes = {id(tensor): _size_of(tensor) for tensor in whole}
-            batch = max(
-                (size[0] for tensor in whole if (size := _size_of(tensor)) and tensor.dtype != torch.bool), default=1
-            )
-            of_text = {sizes[id(tensor)] for tensor in whole if not tensor.is_floating_point()}
-            for tensor in whole:
-                size = sizes[id(tensor)]
+            sizes = [_size_of(tensor) for tensor in whole]
+            known = [(size, tensor) for size, tensor in zip(sizes, whole, strict=True) if size is not None]
+            batch = max((size[0] for size, tensor in known if tensor.dtype != torch.bool), default=1)
+            of_text = {size for size, tensor in known if not tensor.is_floating_point()}
+            self._texts = [tensor for _, tensor in known if not tensor.is_floating_point()]
+            for size, tensor in zip(sizes, whole, strict=True):
                 if size is not None and (size[0] == batch or size[0] > 1):  # one row of positions serves all texts
                     self._number(tensor, size, TEXT if size in of_text else ROWS)
                 elif size is None and tensor.is_floating_point() and tensor.ndim > 3:
-                    sequence = self._sequence(("picture", tensor.shape), MADE, 0)
-                    numbers = torch.arange(tensor.numel(), device=tensor.device) % LIMIT
-                    self._set(tensor, token(sequence, torch.zeros_like(numbers), numbers).view(tensor.shape))
+                    self._number_all(tensor)
 
     def _number(self, tensor: Tensor, size: tuple[int, int], kind: int) -> None:
         """Number the tokens of a text, or the rows of vectors; inputs of the same size have the same ones."""
@@ -118,6 +115,14 @@ class Rows:
         self._set(
             tensor, ids.view(*tensor.shape[:-1], 1).expand(tensor.shape) if is_vectors else ids.view(tensor.shape)
         )
+
+    def _number_all(self, picture: Tensor) -> None:
+        """Number each number of a picture; a large picture is several sequences."""
+        count = picture[:1].numel()
+        parts = [self._sequence((picture.shape, part), MADE, 0) for part in range(-(-count // LENGTH))]
+        texts, places = (torch.arange(size, device=picture.device) for size in (len(picture), count))
+        sequences = torch.tensor(parts, device=picture.device)[places // LENGTH]
+        self._set(picture, token(sequences, texts[:, None], places % LENGTH).view(picture.shape))
 
     def _sequence(self, key: tuple[Any, ...], kind: int, length: int) -> int:
         """Return the number of a sequence with this key."""
@@ -145,6 +150,12 @@ class Rows:
             return False
         with unseen():
             return bool((unrepeated(ids) != NOBODY).any())
+
+    @unseen()
+    def holds(self, tensor: Tensor, rows: Positions | None) -> bool:
+        """Return whether all these rows are in a tensor, not only something that was made of them."""
+        ids = self.of(tensor)
+        return ids is not None and rows is not None and bool(torch.isin(named(rows), unrepeated(ids)).all())
 
     def _of(self, tensor: Tensor) -> Known | None:
         known: Known | None = self._known.get(tensor)
