@@ -40,5 +40,5 @@ def resolve_path(given: str) -> Path:
         return os.environ[name]
 
     if "\0" in given:
-        raise FileError(f"{given!r} is not the name of a file.")
+        raise FileError(f"{given!r} is not a valid file name, because it contains a null character.")
     return Path(re.sub(r"\$(\w+)", value, given)).expanduser()

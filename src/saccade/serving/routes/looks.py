@@ -86,7 +86,7 @@ async def rollout(
     heads: Literal["mean", "max"] = "mean",
     words: bool = False,
 ) -> Any:
-    """Attention rollout: how much of each token reaches each output of a stack of self-attentions."""
+    """Attention rollout: how much of each token reaches each output of a stack of self-attention layers."""
 
     def draw(look: Look) -> Response:
         names = look.view.stacks.get(stack or next(iter(look.view.stacks), ""), [])

@@ -43,7 +43,7 @@ def chosen_engine(engine: str, precision: str) -> Engine | None:
 
 
 def marks_of(tokenizer: Tokenizer) -> SpecialEntries:
-    """Return the special entries of a vocabulary; a missing one that no text uses is replaced by the first entry."""
+    """Return the unknown, start and end entries. The first entry stands in for one that the vocabulary lacks."""
     special, entries = tokenizer.special, tokenizer.entries()
     ids = (special.unknown, special.start, special.end)
     return SpecialEntries(*(entries[0 if id is None else id] for id in ids))

@@ -314,7 +314,7 @@ class Predictor(ABC):
 
     @abstractmethod
     def answer(self, inputs: Sequence[Any], options: Any, now: Snapshot) -> Sequence[Answer]:
-        """Answer some prepared inputs together, in order. ``now`` makes functions that compute attention later."""
+        """Answer a batch of prepared inputs, in order. Attention is computed later, with ``now``, a snapshot of the model."""
 
     def stream(self, given: Any, **options: Any) -> Iterator[str]:
         """Yield the text of one answer as it is generated, or in one piece if the model cannot stream."""

@@ -31,9 +31,9 @@ class SimilarityData(Config):
     """A table of two texts and a score."""
 
     file: str = Field(description="A .tsv, .csv or .jsonl file")
-    first_column: str = Field("0", description="Column of the first text, by name or by number from 0")
-    second_column: str = Field("1", description="Column of the second text")
-    score_column: str = Field("2", description="Column of the score")
+    first_column: str = Field("0", description="Column that contains the first text, by name or by number from 0")
+    second_column: str = Field("1", description="Column that contains the second text")
+    score_column: str = Field("2", description="Column that contains the score")
     separator: str | None = SEPARATOR
     encoding: str | None = Field(None, description="Encoding of the file, such as latin-1; detected if not given")
 

@@ -56,7 +56,7 @@ function writes(look, { attention }) {
 export function writesNote(look, settled, row) {
   if (settled.head === "alignment" || !writes(look, settled)) return "";
   const next = settled.rows[row + 1];
-  return next === undefined ? "" : `read before «${shortened(visible(next))}» is written`;
+  return next === undefined ? "" : `this row shows what the model looked at just before it wrote «${shortened(visible(next))}»`;
 }
 
 /**

@@ -168,7 +168,7 @@ export class HeadGrid {
       }
       note = Math.max(...cell) > 1 ? `each dot is the ${pool} of ${cell.join("×")} weights` : "each dot is one weight";
     }
-    const seen = look.left_out?.length ? look.left_out.join("; ") : "all attentions of the model are here";
+    const seen = look.left_out?.length ? look.left_out.join("; ") : "all of the model's attention layers are shown";
     this.note.textContent = `Rows look at columns; ${note}. ${this.made ? `${this.made}; ${seen}.` : ""}`;
     this.groups.dataset.ready = "yes";
   }

@@ -25,7 +25,7 @@ export function keyName(key) {
 
 /** What a few words of the trade mean, told where they stand. @type {Record<string, string>} */
 export const GLOSSARY = {
-  head: "A head is one of several attentions side by side; each learns to look for something different.",
+  head: "A head is one of several parallel copies of attention in a layer; each learns to look for something different.",
   layer: "A layer is one round of attention; the next one works on what this one found.",
   weight: "A weight is the share of its attention that a word gives to another; a row adds up to 1.",
 };
