@@ -33,7 +33,8 @@ def explain(
     score: Annotated[str | None, typer.Option(help="Score: dot, scaled_dot, cosine or equal.")] = None,
     weights: Annotated[str | None, typer.Option(help="Weights: softmax, relu, sparsemax, hard or lookup.")] = None,
     heads: Annotated[
-        int | None, typer.Option(help="Number of heads; the columns of queries, keys and values are divided among them.")
+        int | None,
+        typer.Option(help="Number of heads; the columns of queries, keys and values are divided among them."),
     ] = None,
     scale: Annotated[
         bool | None, typer.Option("--scale/--no-scale", help="Whether to divide the dot product by √D.")

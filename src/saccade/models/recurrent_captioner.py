@@ -30,7 +30,9 @@ class RecurrentCaptionerConfig(Config):
     cell: str = Field(
         "gru_torch", description="Recurrent cell: rnn, lstm, gru (Cho's), gru_torch, or a variant of the LSTM"
     )
-    width: int = Field(128, ge=1, description="Width of the state, the word embeddings and the layer that reads the image")
+    width: int = Field(
+        128, ge=1, description="Width of the state, the word embeddings and the layer that reads the image"
+    )
     decoder_layers: int = Field(1, ge=1, description="Number of recurrent layers")
     dropout: float = Field(0.0, ge=0, lt=1, description="Dropout on words, between layers and on the result")
     tied_output: bool = Field(True, description="Use the word embedding as the output layer")

@@ -177,7 +177,9 @@ class _Settings:
         activation = int(self.number("activation", 0))
         if activation not in _ACTIVATIONS:
             known = ", ".join(f"{number} ({name})" for number, name in _ACTIVATIONS.items())
-            raise FileError(f"{self.path}: activation {str(activation)[:60]} is not supported; Saccade supports {known}.")
+            raise FileError(
+                f"{self.path}: activation {str(activation)[:60]} is not supported; Saccade supports {known}."
+            )
         for name in (f"{stack}/{name}" for name in _OFF for stack in ("encoder", "decoder")):
             if self._one(name, 0):
                 raise FileError(f"{self.path}: {name} is set, which Saccade cannot express.")

@@ -162,7 +162,7 @@ class Tokenizer:
 
     @property
     def before(self) -> int:
-        """How many tokens stand in front of a text that was framed, or ended by a tokenizer whose `ended` frames it too."""
+        """How many tokens `framed` puts in front of a text; so does `ended`, if it frames the text."""
         return len(self.frame[0])
 
     def ended(self, ids: Sequence[int]) -> list[int]:

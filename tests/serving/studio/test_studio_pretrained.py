@@ -47,7 +47,9 @@ def test_words_are_filled_in_and_the_engine_is_named(open_studio: OpenStudio, ru
 
 def test_a_text_is_continued_by_transformers_and_the_page_says_so(open_studio: OpenStudio) -> None:
     page = open_studio("/ask?m=llama&t=5+6+7")
-    expect(page.get_by_text("llama, computed by transformers; all of the model's attention layers are shown")).to_be_visible()
+    expect(
+        page.get_by_text("llama, computed by transformers; all of the model's attention layers are shown")
+    ).to_be_visible()
 
 
 def test_two_texts_are_compared(open_studio: OpenStudio, running: Running) -> None:

@@ -103,7 +103,8 @@ def walkthrough(
         source: where keys and values come from in cross-attention.
         W_output: applied to the sum, as in multi-head attention.
         W_score: the vector w of the additive score, as a matrix of one column.
-        heads: number of heads; the columns are divided among them. As many heads as columns give each channel its own softmax (004).
+        heads: number of heads; the columns are divided among them. As many heads as columns give each channel its own
+            softmax (004).
         tokens: names of the inputs or queries; ``source_tokens`` names the keys, ``value_names`` the values' columns.
         mask: "none", "causal", "window:R", a boolean matrix (Q, K) in which True = may attend, or a mask rule.
         bias: a matrix (Q, K) that is added to the scores, such as ALiBi's.
@@ -144,7 +145,7 @@ def _attention_steps(
     changes: Changes,
     vector: Tensor | None,
 ) -> list[Step]:
-    """Return the steps from the scores to the output; the columns are divided among the heads, and their sums are joined."""
+    """Return the steps from the scores to the output; the heads divide the columns, and their sums are joined."""
     if num_heads == 1:
         steps = weight_steps(call, mask_name, *labels, changes, vector)
         return steps + sum_steps(steps[-1].values, value, W_output, *labels, changes)

@@ -99,7 +99,7 @@ async def predict(request: Request, name: str, body: PredictBody) -> dict[str, A
 
 @router.get("/{name}/architecture")
 def architecture(request: Request, name: str) -> dict[str, Any]:
-    """The blocks of a model in order, with the shapes of their matrices, their parameters and their attention layers."""
+    """The blocks of a model in order, with their matrices' shapes, their parameters and their attention layers."""
     return describe_architecture(state_of(request).models[name].predictor.model)
 
 

@@ -314,7 +314,7 @@ class Predictor(ABC):
 
     @abstractmethod
     def answer(self, inputs: Sequence[Any], options: Any, now: Snapshot) -> Sequence[Answer]:
-        """Answer a batch of prepared inputs, in order. Attention is computed later, with ``now``, a snapshot of the model."""
+        """Answer a batch of prepared inputs, in order. Attention is computed later, from the snapshot ``now``."""
 
     def stream(self, given: Any, **options: Any) -> Iterator[str]:
         """Yield the text of one answer as it is generated, or in one piece if the model cannot stream."""

@@ -160,7 +160,9 @@ class TranslationFiles(DataReader[GoldPair]):
             raise OptionError(f"Give two, four or six parallel files, or one to three tables, not {len(files)} files.")
         if not tables:
             if columns is not None:
-                raise OptionError("--columns applies only to a table that holds both the source and the target texts, given with --data.")
+                raise OptionError(
+                    "--columns applies only to a table of both source and target texts, given with --data."
+                )
             parts = part_prefixes(files[::2])
             keys = [f"{part}{side}" for part in parts for side in ("source", "target")]
             return dict(zip(keys, map(str, files), strict=True))
