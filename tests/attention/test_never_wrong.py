@@ -18,7 +18,7 @@ from torch.nn.attention.bias import causal_lower_right, causal_upper_left
 from torch.nn.utils import parametrizations, parametrize
 
 import saccade
-from saccade.errors import OptionError, ShapeError, StaleTraceError
+from saccade.errors import OptionError, StaleTraceError
 
 #: Real weights stand beside the data.
 WEIGHTS = Path(os.environ.get("SACCADE_DATA", ".")).parent / "weights" / "rxnmapper-albert"
@@ -112,8 +112,9 @@ def test_cross_attention_of_equal_lengths_in_torchs_transformer(is_training: boo
     view = saccade.view(seen, list("abcde"), source_tokens=list("vwxyz"))
     assert view.axes("decoder.layers.1.multihead_attn")[1].tokens == list("vwxyz")
     assert list(view.stacks) == ["encoder.layers.*.self_attn", "decoder.layers.*.self_attn"]
-    with pytest.raises(ShapeError, match="Pass source_tokens"):
-        saccade.view(seen, list("abcde"))
+    numbered = saccade.view(seen, list("abcde"))
+    assert numbered.axes("decoder.layers.1.multihead_attn")[1].tokens == list("01234")
+    assert "source_tokens were not given" in numbered.describe("decoder.layers.1.multihead_attn", 0)
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")

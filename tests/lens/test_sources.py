@@ -18,10 +18,16 @@ from transformers import (
     BertModel,
     BloomConfig,
     BloomModel,
+    ConvBertConfig,
+    ConvBertModel,
+    FunnelConfig,
+    FunnelModel,
     GPTJConfig,
     GPTJModel,
     GptOssConfig,
     GptOssModel,
+    LongformerConfig,
+    LongformerModel,
     MPNetConfig,
     MPNetModel,
     PreTrainedModel,
@@ -34,6 +40,7 @@ from transformers import (
 import saccade
 from saccade.errors import OptionError, ShapeError, StaleTraceError
 from saccade.lens.figures import FIGURES
+from saccade.lens.given import is_banded
 from saccade.lens.terminal.views import TERMINAL
 from saccade.lens.view import View
 
@@ -91,7 +98,9 @@ def test_every_view_works_from_the_weights_alone(family: str, tmp_path: Path) ->
     flow = torch.eye(6, dtype=torch.float64)
     for weights in outputs.attentions:
         flow = (weights[1].double().mean(0) + torch.eye(6)) / 2 @ flow
-    torch.testing.assert_close(found.rollout().double(), flow, rtol=0, atol=1e-6)
+    torch.testing.assert_close(found.rollout(assume_only_attention=True).double(), flow, rtol=0, atol=1e-6)
+    with pytest.raises(OptionError, match="do not show whether anything else mixes tokens"):
+        found.rollout()  # a tensor cannot say what it assumes
     assert found.kind("layer.0") == ("causal" if family in ("gptj", "bloom") else "self")
     show_everything(found, tmp_path)
 
@@ -213,7 +222,7 @@ def test_windows_are_not_labelled_as_the_text() -> None:
 
 def test_a_batch_of_texts_is_no_window() -> None:
     outputs = run(BertModel, BertConfig(**BERT))
-    assert saccade.view(outputs, TOKENS).rollout().shape == (6, 6)
+    assert saccade.view(outputs, TOKENS).rollout(assume_only_attention=True).shape == (6, 6)
     choices = run(BertForMultipleChoice, BertConfig(**BERT), input_ids=IDS[None])
     assert saccade.view(choices, TOKENS, batch=1).rows["layer.0"].tokens == TOKENS
 
@@ -275,6 +284,81 @@ def test_layers_without_names_are_refused_where_two_texts_would_fit() -> None:
 def test_numbered_layers_are_rolled_out_in_the_order_of_their_numbers() -> None:
     weights = [torch.rand(1, 2, 4, 4).softmax(-1) for _ in range(12)]
     names = [f"layer.{number}" for number in range(12)]
-    expected = saccade.view(dict(zip(names, weights, strict=True)), list("abcd")).rollout()
-    backwards = dict(reversed(list(zip(names, weights, strict=True))))
-    assert torch.equal(torch.as_tensor(saccade.view(backwards, list("abcd")).rollout()), torch.as_tensor(expected))
+    forwards = dict(zip(names, weights, strict=True))
+    backwards = dict(reversed(forwards.items()))
+    one, other = (
+        saccade.view(given, list("abcd")).rollout(assume_only_attention=True) for given in (forwards, backwards)
+    )
+    assert torch.equal(one, other)
+
+
+# --- what weights alone do not tell ----------------------------------------------------------------------------
+
+
+def test_pictures_of_a_rollout_say_what_weights_alone_do_not_show() -> None:
+    convolutions = ConvBertConfig(embedding_size=12, **BERT | {"num_attention_heads": 4, "hidden_size": 16})
+    found = saccade.view(run(ConvBertModel, convolutions), TOKENS)
+    said = "assuming that these layers follow each other and that nothing but them mixes tokens"
+    titles = found.figure("rollout").findobj(lambda artist: said in getattr(artist, "whole", ""))
+    assert titles
+    own = found.figure("rollout", title="Mine").findobj(lambda artist: said in getattr(artist, "whole", ""))
+    assert own
+    assert f'"note":"{said}"' in found.html()
+
+
+def test_weights_after_dropout_have_no_rollout() -> None:
+    dropped = run(BertModel, BertConfig(attention_probs_dropout_prob=0.5, **BERT), training=True)
+    found = saccade.view(dropped, TOKENS)
+    with pytest.raises(OptionError, match="sum to more than 1, as after dropout"):
+        found.rollout(assume_only_attention=True)
+    assert not found.stacks
+
+
+@pytest.mark.parametrize(("window", "leading"), [(4, 0), (4, 1), (4, 4), (6, 2), (8, 1)])
+@pytest.mark.parametrize("padding", [0, 2])
+def test_neighbours_are_not_taken_for_tokens(window: int, leading: int, padding: int) -> None:
+    size = window + 1 + leading  # as many columns as tokens
+    torch.manual_seed(size)
+    model = LongformerModel(LongformerConfig(attention_window=window, max_position_embeddings=64, **BERT)).eval()
+    everywhere, mask = torch.zeros(1, size, dtype=torch.int64), torch.ones(1, size, dtype=torch.int64)
+    everywhere[:, :leading] = 1
+    mask[:, size - min(padding, size - leading - 2) :] = 0
+    with torch.no_grad():
+        outputs = model(torch.arange(3, 3 + size)[None], mask, everywhere, output_attentions=True)
+    assert outputs.attentions[0].shape[-2:] == (size, size)
+    tokens = [f"t{place}" for place in range(size)]
+    for given in (outputs, outputs.attentions):
+        found = saccade.view(given, tokens)
+        assert found.axes("layer.0")[0].tokens == tokens
+        assert found.axes("layer.0")[1].tokens == [str(place) for place in range(size)]
+        assert found.kind("layer.0") == "unknown"
+        assert "as in Longformer" in found.describe("layer.0", 0)
+        assert not found.stacks
+
+
+@pytest.mark.parametrize("mask", ["none", "causal", "window", "padding", "left padding", "causal padding"])
+def test_tokens_are_not_taken_for_neighbours(mask: str) -> None:
+    places = torch.arange(7)
+    allowed = {
+        "none": torch.ones(7, 7),
+        "causal": torch.ones(7, 7).tril(),
+        "window": ((places[:, None] - places).abs() < 2).float(),
+        "padding": (places < 4).float().expand(7, 7),
+        "left padding": (places > 2).float().expand(7, 7),
+        "causal padding": torch.ones(7, 7).tril() * (places < 5),
+    }[mask]
+    weights = written((1, 2, 7, 7)) * allowed
+    assert not is_banded(weights / weights.sum(-1, keepdim=True))
+
+
+def test_a_layer_of_another_length_does_not_spoil_the_view() -> None:
+    config = FunnelConfig(
+        vocab_size=31, d_model=12, n_head=3, d_head=4, d_inner=8, block_sizes=[1, 1], num_decoder_layers=1
+    )
+    found = saccade.view(run(FunnelModel, config), TOKENS)
+    assert found.axes("layer.0")[0].tokens == found.axes("layer.2")[1].tokens == TOKENS
+    assert found.axes("layer.1")[0].tokens == ["0", "1", "2"]
+    assert "6 tokens were given, but it has 3 rows" in found.describe("layer.1", 0)
+    assert found.kind("layer.1") == "unknown"
+    with pytest.raises(ShapeError, match="has 6 rows and 6 columns, but 5 tokens were given"):
+        saccade.view(run(FunnelModel, config), TOKENS[1:])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import saccade
 from saccade.attention import Trace
@@ -125,10 +125,17 @@ def test_without_tokens_positions_are_numbered() -> None:
     assert len(found.columns["decoder.0.cross"]) == SOURCE
 
 
+def test_without_source_tokens_the_source_is_numbered() -> None:
+    found = view(SEEN, TOKENS)
+    assert found.rows["decoder.0.cross"].tokens == found.rows["decoder.0.self"].tokens == TOKENS
+    assert found.columns["decoder.0.cross"].tokens == found.rows["encoder.0.self"].tokens == list("0123456")
+    assert found.notes["decoder.0.cross"] == "columns are numbered, because source_tokens were not given"
+
+
 def test_tokens_that_do_not_fit_are_refused() -> None:
     cross = {"decoder.0.cross": SEEN["decoder.0.cross"]}
-    with pytest.raises(ShapeError, match=r"decoder.0.cross has 5 rows and 7 columns, but 5 tokens .* source_tokens"):
-        view(cross, TOKENS)
+    with pytest.raises(ShapeError, match="has 5 rows and 7 columns, but 4 tokens were given; every position needs"):
+        view(cross, TOKENS[1:])
     with pytest.raises(ShapeError, match="but 4 tokens and 7 source tokens were given"):
         view(cross, TOKENS[1:], source_tokens=SOURCE_TOKENS)
     with pytest.raises(OptionError, match="No attention was seen"):
@@ -156,6 +163,25 @@ def test_kinds_and_stacks(seen_view: View) -> None:
     }
 
 
+@pytest.mark.parametrize("row", [0, 1, 45, 97])
+@pytest.mark.parametrize("is_given", [True, False])
+def test_a_single_link_ahead_is_not_causal(row: int, is_given: bool) -> None:
+    allowed = torch.ones(99, 99).tril().bool()
+    vectors = torch.randn(1, 2, 99, 4)
+
+    def kind() -> str:
+        if is_given:
+            scores = (vectors @ vectors.mT).masked_fill(~allowed, -math.inf)
+            return view([scores.softmax(-1)]).kind("layer.0")
+        with saccade.watch() as seen:
+            saccade.attend(vectors, vectors, vectors, mask=saccade.dense(allowed))
+        return view(seen).kind("attention")
+
+    assert kind() == "causal"
+    allowed[row, row + 1] = True
+    assert kind() == "self"
+
+
 def test_layers_of_another_length_are_another_stack(seen_view: View) -> None:
     traces = {
         "layers.0": SEEN["encoder.0.self"],
@@ -165,6 +191,29 @@ def test_layers_of_another_length_are_another_stack(seen_view: View) -> None:
     shown = view(traces, batch=1)
     assert shown.stacks == {"layers.* of 7 tokens": ["layers.0", "layers.1"], "layers.* of 5 tokens": ["layers.2"]}
     assert_close(shown.rollout("layers.* of 7 tokens"), seen_view.rollout("encoder.*.self"))
+
+
+class Mixing(nn.Module):
+    """Someone's model of our layers, with a convolution between them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = saccade.MultiHead(8, 2), saccade.MultiHead(8, 2)
+        self.between = nn.Conv1d(8, 8, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.first(x)
+        return x + self.second(self.between(x.mT).mT)
+
+
+def test_our_layers_in_someones_model_have_no_rollout_without_proof() -> None:
+    model = Mixing().eval()
+    with saccade.watch(model) as seen, torch.no_grad():
+        model(torch.randn(1, 5, 8))
+    found = view(seen, TOKENS)
+    assert found.names == ["first", "second"]
+    with pytest.raises(OptionError, match="other parts of the model mix tokens too"):
+        found.rollout()
 
 
 # --- weights -----------------------------------------------------------------------------------------------

@@ -175,6 +175,9 @@ class MultiHead(nn.Module):
         output_bias: whether W_O adds a learned vector.
     """
 
+    #: Whether in its model nothing mixes tokens but attentions like this one, so that a rollout leaves nothing out.
+    mixes_alone = False
+
     def __init__(
         self,
         width: int,

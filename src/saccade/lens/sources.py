@@ -15,18 +15,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from saccade.attention import Dot, Trace, Watch
-from saccade.attention.equation import Call
+from saccade.attention import Trace, Watch
 from saccade.attention.watching.coverage import Coverage
 from saccade.attention.watching.foreign.lineage import KeySource
 from saccade.attention.watching.foreign.steps import Gap
 from saccade.attention.watching.trace import Place
-from saccade.attention.weights import Elementwise
-from saccade.errors import OptionError, ShapeError
+from saccade.errors import OptionError
 from saccade.lens.axis import is_cross_by_name
+from saccade.lens.given import GivenTrace
 
 __all__ = ["Source", "read_source"]
 
@@ -46,8 +44,6 @@ _STATES = {
     "decoder": ("last_hidden_state", "logits"),
 }
 _NO_WEIGHTS = "the model returned no weights for it"
-#: How far the sum of a row may be from 1 because of rounding, in 32 and in 16 bits.
-_ROUNDING, _HALF_ROUNDING = 1e-3, 2e-2
 
 
 @dataclass(frozen=True)
@@ -80,15 +76,6 @@ class Source:
             )
 
 
-class _Unchanged(Elementwise):
-    """Takes the scores as the weights."""
-
-    is_given = True
-
-    def apply(self, scores: Tensor, statistic: Tensor, first_column: int = 0) -> Tensor:
-        return scores
-
-
 def read_source(seen: object) -> Source:
     """Read what ``watch`` has seen, or layers of weights (batch, heads, queries, keys), as traces.
 
@@ -99,16 +86,17 @@ def read_source(seen: object) -> Source:
     if isinstance(seen, Mapping) and not seen:
         raise OptionError(_why_empty(seen))
     if isinstance(seen, Mapping) and any(isinstance(trace, Trace) for trace in seen.values()):
-        traces = {name: trace for name, trace in seen.items() if isinstance(trace, Trace)}
-        return Source(traces, {}, seen.gaps, seen.coverage) if isinstance(seen, Watch) else Source(traces)
-    traces, notes, gaps = {}, {}, {}
+        seen_traces = {name: trace for name, trace in seen.items() if isinstance(trace, Trace)}
+        return Source(seen_traces, {}, seen.gaps, seen.coverage) if isinstance(seen, Watch) else Source(seen_traces)
+    traces: dict[str, Trace] = {}
+    notes, gaps = {}, {}
     for name, weights in _layers(seen):
         if weights is None:
             gaps[name] = Gap(name, _NO_WEIGHTS, None)
             continue
-        traces[name] = Trace(name, _as_call(name, weights))
-        if note := _note(name, weights):
-            notes[name] = note
+        given = traces[name] = GivenTrace(name, weights, is_band=_has_bands(seen, name))
+        if given.note:
+            notes[name] = given.note
     if not traces:
         raise OptionError(
             'The model returned no weights; load it with attn_implementation="eager" and call it with '
@@ -135,6 +123,15 @@ def _mark_windows(seen: object, traces: dict[str, Trace], notes: dict[str, str])
             source: KeySource = "cross" if is_cross_by_name(name) else "self"
             trace.place = Place(source, number, before, is_whole, is_in_order=is_whole)
     return all(sizes.values())
+
+
+def _has_bands(seen: object, name: str) -> bool:
+    """Return whether a Hugging Face output says that these weights are over the neighbours of each token.
+
+    Such a family (Longformer, LED) also returns the weights of the tokens that look at everything.
+    """
+    fields = getattr(type(seen), "__dataclass_fields__", {})
+    return "global_attentions" in fields or ("encoder_global_attentions" in fields and name.startswith("encoder."))
 
 
 def _num_sequences(seen: object, name: str) -> set[int]:
@@ -188,40 +185,3 @@ def _in_order(parts: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
 
 def _numbers(name: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", name)]
-
-
-def _as_call(name: str, weights: object) -> Call:
-    """Check the weights of a layer and return a call whose scores they are."""
-    if isinstance(weights, Sequence) and weights and isinstance(weights[0], Tensor):
-        raise OptionError(
-            f"{name} is itself a list: generate() returns a list of layers for each step. Run the model once over the "
-            "whole text and view those attentions."
-        )
-    if not isinstance(weights, Tensor):
-        raise OptionError(f"The weights of {name} must be a tensor, not {type(weights).__name__}.")
-    if weights.ndim != 4 or not weights.is_floating_point():
-        raise ShapeError(
-            f"The weights of {name} must be floating-point numbers of shape (batch, heads, queries, keys), not "
-            f"{weights.dtype} of shape {tuple(weights.shape)}."
-        )
-    whole = weights.detach()
-    wrong = whole[~(whole.isfinite() & (whole >= 0))]
-    if len(wrong):
-        raise OptionError(f"The weights of {name} must be finite and at least 0, not {float(wrong[0]):g}.")
-    batch, heads, queries, keys = whole.shape
-    exact = torch.float64 if whole.dtype == torch.float64 else torch.float32
-    query, key = (torch.zeros(batch, heads, size, 1, dtype=exact, device=whole.device) for size in (queries, keys))
-    return Call(query, key, Dot(), _Unchanged(), bias=whole)
-
-
-def _note(name: str, weights: Tensor) -> str | None:
-    """Say what a reader must know about these weights: rows that do not sum to 1, or keys that are not the queries."""
-    notes = []
-    totals = weights.detach().sum(-1, dtype=torch.float64)
-    totals = totals[totals > 0]  # a row that may attend to nothing is zero
-    allowed = _HALF_ROUNDING if weights.element_size() < 4 else _ROUNDING
-    if len(totals) and float((totals - 1).abs().max()) > allowed:
-        notes.append(f"rows sum to {float(totals.min()):.3g} to {float(totals.max()):.3g}, not to 1")
-    if weights.shape[2] != weights.shape[3] and not is_cross_by_name(name):
-        notes.append(f"{weights.shape[2]} queries attend to {weights.shape[3]} keys")
-    return "; ".join(notes) or None

@@ -17,6 +17,7 @@ from saccade.attention.watching.foreign.steps import Gap
 from saccade.attention.watching.trace import Place
 from saccade.attention.watching.watch import UNREPORTED
 from saccade.errors import OptionError, UnknownNameError
+from saccade.lens.given import GivenTrace
 
 __all__ = ["Stacks", "choose_stack", "find_stacks"]
 
@@ -84,6 +85,11 @@ def _missing(chain: list[str], traces: Mapping[str, Trace], gaps: Iterable[Gap])
     places = [traces[name].place for name in chain]
     last = places[-1]
     if last is None:
+        excessive = next((name for name in chain if _is_excessive(traces[name])), None)
+        if excessive is not None:
+            return f"rows of {excessive} sum to more than 1, as after dropout, so they are no weights of a softmax"
+        if any(traces[name].is_one_of_many for name in chain):
+            return "other parts of the model mix tokens too, in a way that no weights show"
         lost = next((gap for gap in gaps if gap.place is None and _pattern(gap.name) == _pattern(chain[-1])), None)
         return None if lost is None else f"it would leave out {lost.name}: {lost.reason}"
     partial = [name for name, place in zip(chain, places, strict=True) if place is not None and not place.is_whole]
@@ -125,6 +131,10 @@ def _unreported(coverage: Coverage) -> str | None:
     if scripted is not None:
         return f"it would leave out {scripted}: {SCRIPTED}"
     return f"it might leave something out: {UNREPORTED}" if UNREPORTED in coverage.notes else None
+
+
+def _is_excessive(trace: Trace) -> bool:
+    return isinstance(trace, GivenTrace) and trace.is_excessive
 
 
 def _by(place: Place) -> str:

@@ -17,7 +17,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -29,9 +29,11 @@ from saccade.attention.watching.overview import Reduce, ReportProgress, progress
 from saccade.attention.watching.trace import WEIGHTS_LIMIT
 from saccade.errors import OptionError, SaccadeError, ShapeError, TooLargeError, UnknownNameError
 from saccade.lens import measures
-from saccade.lens.axis import Axis, Towers, choose_axes, is_cross_by_name, why_numbered
+from saccade.lens.axis import Axis, is_cross_by_name
 from saccade.lens.difference import Difference, subtract
 from saccade.lens.files import write_file, write_numbers
+from saccade.lens.given import ASSUMPTION, GivenTrace
+from saccade.lens.labels import Tokens, label
 from saccade.lens.links import WordLink
 from saccade.lens.sources import read_source
 from saccade.lens.stacks import choose_stack, find_stacks
@@ -50,7 +52,6 @@ Head = int | Literal["mean", "max"]
 AttentionKind = Literal["self", "causal", "cross", "unknown"]
 Part = slice | range
 _REDUCTIONS = get_args(Reduce)
-_KIND_ROWS = 8  # number of rows inspected to tell whether an attention is causal
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,16 +99,15 @@ class View:
         """
         trace = self._trace(name)
         if not self.is_self(name):
-            return "unknown" if trace.place is not None and trace.place.source == "unknown" else "cross"
-        rows = list(range(trace.shape[2] - 1))
-        if self._look_ahead(trace, rows):  # perhaps only in padding, whose rows may look anywhere
-            rows = (~trace.padding(self.batch)[:-1]).nonzero().flatten().tolist()
-        return "causal" if rows and not self._look_ahead(trace, rows) else "self"
-
-    def _look_ahead(self, trace: Trace, rows: Sequence[int]) -> bool:
-        """Return whether some of these rows, of which a few are inspected, have a weight after themselves."""
-        inspected = rows[:: max(1, len(rows) // _KIND_ROWS)]
-        return any(bool(trace.row(row, batch=self.batch)[:, row + 1 :].any()) for row in inspected)
+            is_across = is_cross_by_name(name) if trace.place is None else trace.place.source == "cross"
+            return "cross" if is_across else "unknown"
+        if trace.shape[2] < 2:
+            return "self"
+        looks_ahead = trace.looks_ahead(self.batch)
+        if looks_ahead:  # perhaps only in padding, whose rows may look anywhere
+            padding = trace.padding(self.batch)
+            looks_ahead = not bool(padding.any()) or bool(padding[:-1].all()) or trace.looks_ahead(self.batch, padding)
+        return "self" if looks_ahead else "causal"
 
     def axes(self, name: str) -> tuple[Axis, Axis]:
         """Return the tokens of an attention's rows and columns."""
@@ -200,16 +200,32 @@ class View:
     # --- measures ------------------------------------------------------------------------------------------
 
     def rollout(
-        self, stack: str | None = None, heads: Literal["mean", "max"] = "mean", *, words: bool = False
+        self,
+        stack: str | None = None,
+        heads: Literal["mean", "max"] = "mean",
+        *,
+        words: bool = False,
+        assume_only_attention: bool = False,
     ) -> Float[Tensor, "N N"]:
         """Return how much of each token reaches each output of a stack of self-attentions (``measures.rollout``).
 
         ``stack`` is a name from ``stacks``. The default is the first one, which is the encoder if there is one.
+        Weights that a model returned do not show whether anything else in it mixes tokens. Pictures of their rollout
+        say what is assumed. A tensor cannot, so it has to be asked for with ``assume_only_attention=True``.
         """
         self._check_head(heads)
         names = choose_stack(find_stacks(self.traces, self.is_self, self.gaps, self.coverage), stack, self.names)
+        if self.assumption(names) and not assume_only_attention:
+            raise OptionError(
+                "Weights that a model returned do not show whether anything else mixes tokens between the layers, such "
+                "as a convolution. If nothing does, call rollout(assume_only_attention=True)."
+            )
         flow = measures.rollout([self.matrix(name, heads) for name in names])
         return self._merging(names[-1], words)(flow)
+
+    def assumption(self, names: Iterable[str]) -> str | None:
+        """Return what a rollout of these attentions assumes without proof; None if nothing."""
+        return ASSUMPTION if any(isinstance(self._trace(name), GivenTrace) for name in names) else None
 
     def entropy(self, name: str, progress: ReportProgress | None = None) -> Float[Tensor, " H"]:
         """Return the entropy of each head in bits, averaged over its rows."""
@@ -218,9 +234,11 @@ class View:
     def distance(self, name: str, progress: ReportProgress | None = None) -> Float[Tensor, " H"]:
         """Return the mean distance of each head in tokens, for self-attention only."""
         if not self.is_self(name):
-            place = self.traces[name].place
-            is_across = place is None or place.source == "cross"
-            why = "attends to another sequence" if is_across else "is not known to have the same tokens on both axes"
+            why = (
+                "attends to another sequence"
+                if self.kind(name) == "cross"
+                else "is not known to have the same tokens on both axes"
+            )
             raise OptionError(f"Distance is defined only for self-attention; {name} {why}.")
         return measures.distance(self._trace(name), batch=self.batch, padding=self._padding(name), progress=progress)
 
@@ -324,12 +342,12 @@ class View:
         trace = self._trace(name)
         if self.is_self(name):
             return trace.padding(self.batch)
-        for label, other in self.traces.items():
+        for earlier, other in self.traces.items():
             if trace.place is None or other.place is None:  # names tell their place: decoder.2.self, decoder.2.cross
-                is_before = trace.place is other.place and label.split(".")[0] == name.split(".")[0]
+                is_before = trace.place is other.place and earlier.split(".")[0] == name.split(".")[0]
             else:
                 is_before = other.place.number in trace.place.before
-            if is_before and self.is_self(label) and other.shape[2] == trace.shape[2]:
+            if is_before and self.is_self(earlier) and other.shape[2] == trace.shape[2]:
                 return other.padding(self.batch)
         return None
 
@@ -392,23 +410,13 @@ def view(
     """
     source = read_source(seen)
     batch = source.choose_batch(batch)
-    _check_together(tokens, source_tokens, words, source_words)
-    towers, target_axis = None, None
-    if isinstance(tokens, Mapping):
-        towers = Towers.of(tokens, words, source.traces)
-    elif tokens is not None:
-        target_axis = Axis.of(tokens, cast("Sequence[int | None] | None", words))
-    source_axis = None if source_tokens is None else Axis.of(source_tokens, source_words)
-    if source_axis is not None and target_axis is not None and len(source_axis) == len(target_axis):
+    given = Tokens.of(tokens, source_tokens, words, source_words)
+    if given.have_equal_lengths:
         source.check_named()
-    axes, notes = {}, dict(source.notes)
     for name, trace in source.traces.items():
         if not 0 <= batch < trace.shape[0]:
             raise ShapeError(f"There is no sequence {batch} in {name}; there are {trace.shape[0]}, numbered from 0.")
-        chosen = (target_axis, source_axis) if towers is None else towers.axes_of(name, trace)
-        axes[name] = choose_axes(name, trace, *chosen)
-        if name not in notes and chosen[0] is not None and (note := why_numbered(trace, axes[name][1])):
-            notes[name] = note
+    axes, notes = label(source.traces, given)
     return View(
         source.traces,
         {name: rows for name, (rows, _) in axes.items()},
@@ -416,21 +424,12 @@ def view(
         batch,
         None if gold is None else frozenset(gold),
         tuple(source.gaps.values()),
-        notes,
+        {
+            name: "; ".join(part[name] for part in (source.notes, notes) if name in part)
+            for name in source.notes | notes
+        },
         source.coverage,
     )
-
-
-def _check_together(tokens: object, source_tokens: object, words: object, source_words: object) -> None:
-    """Refuse tokens and words that are given without those that they belong to."""
-    if tokens is None and not (source_tokens is None and words is None and source_words is None):
-        raise OptionError("source_tokens, words and source_words can only be given together with tokens.")
-    if source_tokens is None and source_words is not None:
-        raise OptionError("source_words can only be given together with source_tokens.")
-    if isinstance(tokens, Mapping) and source_tokens is not None:
-        raise OptionError("source_tokens cannot be given together with tokens for each tower; name the encoder too.")
-    if isinstance(words, Mapping) and not isinstance(tokens, Mapping):
-        raise OptionError("words can be a mapping only if tokens is one.")
 
 
 def _checked(what: str, function: Callable[..., Any], options: dict[str, Any]) -> dict[str, Any]:

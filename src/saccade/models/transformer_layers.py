@@ -261,7 +261,7 @@ def _attention(config: TransformerConfig, *, cross: bool, causal: bool = False) 
     relative = None
     if config.position == "relative" and not cross:
         relative = RelativePositions(config.num_heads, config.relative_buckets, config.relative_distance, causal)
-    return MultiHead(
+    attention = MultiHead(
         config.width,
         config.num_heads,
         num_key_heads=config.num_key_heads,
@@ -275,6 +275,8 @@ def _attention(config: TransformerConfig, *, cross: bool, causal: bool = False) 
         bias=config.bias if config.projection_bias is None else config.projection_bias,
         output_bias=config.bias,
     )
+    attention.mixes_alone = True
+    return attention
 
 
 def _norm(config: TransformerConfig, width: int | None = None) -> nn.Module:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from saccade.attention.equation import Call
 from saccade.attention.watching.overview import Overview, Reduce, ReportProgress, pool
+from saccade.attention.watching.reach import looks_ahead, unreached
 from saccade.attention.watching.segment import STATISTIC_LIMIT, Fingerprint, Segment, exact_weights
 from saccade.errors import OptionError, ShapeError, StaleTraceError, TooLargeError
 
@@ -24,8 +25,6 @@ __all__ = ["KeyWeight", "Place", "Trace"]
 
 #: Maximum number of weights that ``Trace.weights`` returns unless forced (256 MB in float32).
 WEIGHTS_LIMIT = 1 << 26
-#: A bias of at most this value forbids a key.
-FORBIDDEN = -1e3
 
 
 class Place(NamedTuple):
@@ -42,6 +41,9 @@ class Place(NamedTuple):
     has_keys_in_order: bool = True  # False if its keys are not known to be tokens of an input in their order
     has_own_values: bool = True  # False if its values are not known to be the tokens of its keys, in their order
     beside: Set[int] = frozenset()  # attentions that neither come before nor after it, but belong to the same layer
+    inputs: frozenset[int] = frozenset()  # the inputs of the model, or parts of them, that its queries come from
+    is_text: bool = False  # True if its queries are known to be tokens of a text, or made of them
+    has_text_keys: bool = False  # the same of its keys
 
 
 class KeyWeight(NamedTuple):
@@ -70,6 +72,7 @@ class Trace:
     ) -> None:
         self.name = name
         self.place = place  # None for Saccade's own layers, whose names tell their place
+        self.is_one_of_many = False  # True for one of our layers that is not all that mixes tokens in its model
         self._segments = [Segment(call, 0, fingerprint)]
         self._num_columns = call.shape[3]
         self._num_shared = 0  # number of segments that share one copy of the keys
@@ -256,34 +259,17 @@ class Trace:
 
     @_without_gradients()
     def padding(self, batch: int = 0) -> Bool[Tensor, " K"]:
-        """Return which keys are padding: those that no query may attend to.
+        """Return which keys are padding: those that no query may attend to."""
+        return unreached(self._parts(batch), self.shape[3])
 
-        Of weights that a model returned, rows with the same weight for every key in all heads are not asked, unless
-        there are no others: that is what a softmax gives a row in which everything is masked, as in padding.
-        """
-        reached = torch.zeros(self.shape[3], dtype=torch.bool, device=self._segments[0].call.query.device)
-        reached_by_equal = reached.clone()
-        batches, heads = self._select(None, batch)
-        for segment in reversed(self._segments):  # the last rows of a decoder reach every token
-            part = segment.part(self.name, batches, heads)
-            width = part.shape[3]
-            tall = max(1, STATISTIC_LIMIT // max(1, len(heads) * width))
-            for first in range(0, part.shape[2], tall):
-                rows = range(max(0, part.shape[2] - first - tall), part.shape[2] - first)
-                if part.weights.is_given:
-                    weights = exact_weights(part, segment.statistics(rows, batches, heads), rows, range(width))
-                    allowed = (weights > 0).any(1).flatten(0, 1)
-                    is_equal = (weights == weights[..., :1]).all(-1).all(1).flatten()
-                    reached_by_equal |= allowed[is_equal].any(0)
-                    allowed = allowed[~is_equal]
-                else:
-                    added = part.added(rows, range(width), torch.float32)
-                    allowed = reached.new_ones(1, 1, 1, width) if added is None else added > FORBIDDEN
-                    allowed = allowed.expand(-1, -1, -1, width).flatten(0, 2)
-                reached[:width] |= allowed.any(0)
-                if bool(reached.all()):
-                    return ~reached
-        return ~reached if bool(reached.any()) else ~reached_by_equal
+    @_without_gradients()
+    def looks_ahead(self, batch: int = 0, but: Bool[Tensor, " Q"] | None = None) -> bool:
+        """Return whether any query may attend to a key after its own position, in any head; those in ``but`` may."""
+        return looks_ahead(self._parts(batch), but)
+
+    def _parts(self, batch: int) -> list[tuple[Segment, Call]]:
+        chosen = self._select(None, batch)
+        return [(segment, segment.part(self.name, *chosen)) for segment in self._segments]
 
     def only_call(self, *, head: int, batch: int) -> Call | None:
         """Return the call that computed one head of one sequence; None if the trace joins several calls."""

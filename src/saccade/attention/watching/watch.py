@@ -164,13 +164,14 @@ class Watch(Mapping[str, Trace]):
             return UNNAMED
         return self._names.get(id(owner))
 
-    def _see(self, name: str, call: Call) -> None:
+    def _see(self, name: str, call: Call, is_one_of_many: bool) -> None:
         self._steps.gaps.pop(name, None)
         known = self._traces.get(name)
         if call.first_row > 0 and known is not None and known.continues(call):
             known.append(call)
         else:  # a new forward pass replaces the last one
-            self._traces[name] = Trace(name, call)
+            trace = self._traces[name] = Trace(name, call)
+            trace.is_one_of_many = is_one_of_many
 
     def _wants(self, module: nn.Module) -> bool:
         """Whether this module may compute attention of the watched model."""
@@ -244,7 +245,10 @@ def record(
         kept = keep(call)
         for watcher, name in named:
             if name is not None:
-                watcher._see(name, kept if watcher._values else replace(kept, value=None, after=None))
+                is_one_of_many = owner is not None and (
+                    watcher._has_foreign or not getattr(owner, "mixes_alone", False)
+                )
+                watcher._see(name, kept if watcher._values else replace(kept, value=None, after=None), is_one_of_many)
 
 
 def _after(owner: nn.Module | None, output: Float[Tensor, "B H Q V"]) -> After:

@@ -104,13 +104,16 @@ def rollout(
     theme: ThemeName = "light",
 ) -> Figure:
     """Draw how much of each token reaches each output of a stack of self-attentions (Abnar & Zuidema 2020)."""
-    matrix = as_array(view.rollout(stack, heads, words=words))
+    matrix = as_array(view.rollout(stack, heads, words=words, assume_only_attention=True))
     stack = stack or next(iter(view.stacks))
-    axis = view.rows[view.stacks[str(stack)][-1]]
+    names = view.stacks[str(stack)]
+    axis = view.rows[names[-1]]
     if len(matrix) > MOST_TOKENS:
         raise OptionError(f"A figure of a rollout can have at most {MOST_TOKENS} tokens, not {len(matrix)}.")
     tokens = _labels(axis, words)
+    assumption = view.assumption(names)
     title = title or f"rollout of {stack}, {heads} of heads"
+    title = f"{title} ({assumption})" if assumption else title
     colours = Scale(scale_end(scale, matrix), name="share")
     return draw_matrix(matrix, tokens, tokens, colours, title=title, dark=is_dark(theme))
 

@@ -210,8 +210,16 @@ def _content(
         if len(names) > 1 and all(len(chosen.get(name, ())) == view.heads(name) for name in names):
             axis = _index_of(axes, view.rows[names[0]])
             members = [visible_text(name) for name in names]
-            rollouts.append({"name": visible_text(stack), "axis": axis, "layers": members, "matrix": len(matrices)})
-            matrices.append(Matrix(_numpy(view.rollout(stack))))
+            rollouts.append(
+                {
+                    "name": visible_text(stack),
+                    "axis": axis,
+                    "layers": members,
+                    "matrix": len(matrices),
+                    "note": view.assumption(names),
+                }
+            )
+            matrices.append(Matrix(_numpy(view.rollout(stack, assume_only_attention=True))))
     content = {
         "title": visible_text(title),
         "coverage": None if view.coverage is None else _covered(view.coverage, len(chosen)),

@@ -121,9 +121,10 @@ function showRow(matrix) {
 }
 
 function showTolerance() {
-  const { note } = currentAttention();
-  byId("note").hidden = note === null;
-  byId("note").textContent = `${currentAttention().name}: ${note}.`;
+  const { name, note } = currentAttention();
+  const assumed = state.head === "rollout" ? rolloutOf(currentAttention()).note : null;
+  byId("note").hidden = note === null && assumed === null;
+  byId("note").textContent = [note && `${name}: ${note}.`, assumed && `Rollout ${assumed}.`].filter(Boolean).join(" ");
   const bound = tolerance(currentAttention(), state.head, state.words);
   const exact = content.step === null ? "The page holds the model's weights in float32; they are shown" : "Weights are shown";
   byId("tolerance").textContent = `${exact} to within ${plain(bound)}.`;

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from saccade.attention.equation import Call
 from saccade.attention.masks import Mask, causal, dense
 from saccade.attention.scores import ScaledDot
-from saccade.attention.watching.trace import FORBIDDEN
+from saccade.attention.watching.reach import FORBIDDEN
 from saccade.attention.weights import Softmax
 
 __all__ = ["SDPA", "RoundedSoftmax", "autocast", "call_of_sdpa", "has_no_numbers", "softmax_of", "unrepeated"]

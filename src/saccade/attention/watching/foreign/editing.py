@@ -32,7 +32,7 @@ from saccade.attention.watching.interventions import (
     replace_outputs,
     targets_of,
 )
-from saccade.attention.watching.trace import FORBIDDEN
+from saccade.attention.watching.reach import FORBIDDEN
 
 __all__ = ["Edited", "bound_sdpa", "check_edited", "run_edited"]
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from saccade.attention.equation import Call
 from saccade.attention.watching.foreign.folding import Fold
 from saccade.attention.watching.foreign.lineage import CONSTANT, KeySource, Lineage, source_of
-from saccade.attention.watching.foreign.positions import agree, are_distinct, order_of
+from saccade.attention.watching.foreign.positions import agree, are_distinct, is_text, order_of
 from saccade.attention.watching.foreign.running import RunningModule, Way
 from saccade.attention.watching.trace import Place
 
@@ -60,4 +60,6 @@ def find_place(lineage: Lineage, run: RunningModule, call: Call | str, given: Gi
         # The bias and the row of zeros that nn.MultiheadAttention adds after the keys it is given.
         order = order._replace(extra=tuple(range(of_keys.ids.shape[1], call.shape[3])))
     has_keys_in_order = order_of(of_keys, None, lineage.rows.lengths).is_in_order
-    return Place(source, number, before, *order, has_keys_in_order, has_own_values, beside)
+    inputs = (marks or CONSTANT) - lineage.before(marks)
+    texts_of = is_text(rows), is_text(of_keys)
+    return Place(source, number, before, *order, has_keys_in_order, has_own_values, beside, inputs, *texts_of)

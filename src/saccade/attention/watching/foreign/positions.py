@@ -35,6 +35,7 @@ __all__ = [
     "are_distinct",
     "are_parts",
     "extra_columns",
+    "is_text",
     "learned",
     "named",
     "order_of",
@@ -129,6 +130,12 @@ def extra_columns(query: Positions, key: Positions) -> tuple[int, ...] | None:
         return None
     extra: list[int] = (~first[0]).nonzero().flatten().tolist()
     return tuple(extra)
+
+
+@unseen()
+def is_text(rows: Positions | None) -> bool:
+    """Return whether any position is known to be a token of a text, or made of one."""
+    return rows is not None and bool(is_of_text(rows.ids).any())
 
 
 @unseen()

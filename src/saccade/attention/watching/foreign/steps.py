@@ -26,8 +26,9 @@ from torch import Tensor, nn
 
 from saccade.attention.equation import Call
 from saccade.attention.watching.foreign.plain_steps import PlainSteps, is_plain
+from saccade.attention.watching.reach import FORBIDDEN
 from saccade.attention.watching.segment import Fingerprint, keep
-from saccade.attention.watching.trace import FORBIDDEN, Place, Trace
+from saccade.attention.watching.trace import Place, Trace
 
 __all__ = ["Gap", "Relation", "Shown", "Steps", "step_between"]
 
