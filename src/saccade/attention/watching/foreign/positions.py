@@ -135,7 +135,7 @@ def extra_columns(query: Positions, key: Positions) -> tuple[int, ...] | None:
 @unseen()
 def is_text(rows: Positions | None) -> bool:
     """Return whether any position is known to be a token of a text, or made of one."""
-    return rows is not None and bool(is_of_text(rows.ids).any())
+    return rows is not None and rows.ids.numel() > 0 and bool(is_of_text(rows.ids).any())
 
 
 @unseen()
