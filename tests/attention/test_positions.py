@@ -208,7 +208,7 @@ def test_what_positions_refuse() -> None:
         attend(*torch.randn(3, 1, 3, 5, 4), bias=RelativePositions(2).rule())
     with pytest.raises(OptionError, match="width of at least 1, not 0"):
         Sinusoidal(0)
-    with pytest.raises(OptionError, match="combined by add or concatenate, not 'multiply'"):
+    with pytest.raises(OptionError, match="how must be 'add' or 'concatenate', not 'multiply'"):
         LinearPositions(3, "multiply")  # type: ignore[arg-type]
     with pytest.raises(ShapeError, match="width 4 need an input of the same width; it has width 5"):
         Sinusoidal(4)(torch.zeros(2, 3, 5))

@@ -194,7 +194,7 @@ def test_a_difference_is_around_zero() -> None:
     assert colours[row, column, 2] > colours[row, column, 0]  # more is blue
     row, column = np.unravel_index(found.argmin(), found.shape)
     assert colours[row, column, 2] < colours[row, column, 0]  # less is orange
-    with pytest.raises(OptionError, match="1 to 200 common tokens, not 0"):
+    with pytest.raises(OptionError, match="1 to 200 tokens that both inputs share, not 0"):
         shown.figure("difference", other=view({"encoder.1.self": trace}, list("abcdefg")), name="encoder.1.self")
 
 

@@ -47,7 +47,7 @@ class PositionTable(nn.Module):
         if width < 1:
             raise OptionError(f"Positions must have a width of at least 1, not {width}.")
         if how not in get_args(How):
-            raise OptionError(f"Positions can be combined by {' or '.join(get_args(How))}, not {how!r}.")
+            raise OptionError(f"how must be {' or '.join(map(repr, get_args(How)))}, not {how!r}.")
         self.width = width
         self.how = how
 

@@ -246,7 +246,7 @@ class Models(Mapping[str, Served]):
             failure = self.pending[name].failure
             if failure:
                 raise Refused(404, failure)
-            raise Refused(503, f"The model {name!r} is still being trained; try again in a minute.", retry_after=30)
+            raise Refused(503, f"The model {name!r} is still being trained; try again in 30 seconds.", retry_after=30)
         known = ", ".join(self._served) or "none yet"
         raise Refused(404, f"There is no model with this name; the models are: {known}.")
 

@@ -81,7 +81,7 @@ def read_manifest(folder: Path) -> dict[str, FileEntry]:
         raise damaged(path, "its list of files is not a table")
     entries = {name: _parse_entry(name, entry, path) for name, entry in content["files"].items()}
     if data != manifest_bytes(entries):
-        raise damaged(path, "it does not agree with its own checksum")
+        raise damaged(path, "it does not match its own checksum")
     return entries
 
 

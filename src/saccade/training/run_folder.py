@@ -261,7 +261,7 @@ def write_parts(run: Path, to: Path) -> dict[str, tuple[int, list[str]]]:
     For each part, returns its number of examples, and the options of ``saccade evaluate`` that read it.
     """
     if not (run / "recipe.toml").is_file() or not (run / "task").is_dir():
-        raise FileError(f"{run} is not the folder of a run; give the folder that saccade train was given with -o.")
+        raise FileError(f"{run} is not a run folder; give the folder that you passed to saccade train with -o.")
     recipe = read_recipe(run / "recipe.toml")
     data = recipe.settings["data"]
     splits = recipe.entry.data.read(data, recipe.training.seed)

@@ -336,7 +336,9 @@ def test_a_model_that_does_not_read_leads_to_those_that_do(open_studio: OpenStud
     blind = next(one["name"] for one in models if one["input"]["kind"] == "image")
     readers = [one["name"] for one in models if one["reads"] and one["has_attention"]]
     page = open_studio(f"/map?m={blind}")
-    expect(page.locator(".map-note")).to_contain_text(f"{blind} looks at images. These models can read long texts:")
+    expect(page.locator(".map-note")).to_contain_text(
+        f"{blind} takes images, not texts. These models can read long texts:"
+    )
     assert page.locator(".map-note button").all_inner_texts() == readers
     page.locator(".map-note button", has_text="filler").click()
     expect(page.locator(".map-note")).to_have_text("Paste a long text to see its map.")

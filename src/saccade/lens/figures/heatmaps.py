@@ -132,8 +132,9 @@ def difference(
     name = name or view.names[-1]
     found = view.difference(other, name, head, words=words)
     matrix = as_array(found.values)
-    if not matrix.size or max(matrix.shape) > MOST_TOKENS:
-        raise OptionError(f"A difference needs 1 to {MOST_TOKENS} common tokens, not {max(matrix.shape)}.")
+    shared = max(matrix.shape) if matrix.size else 0
+    if not 1 <= shared <= MOST_TOKENS:
+        raise OptionError(f"A difference can show 1 to {MOST_TOKENS} tokens that both inputs share, not {shared}.")
     largest = float(np.abs(matrix).max())
     scale = Scale(next((end for end in _DIFFERENCES if largest <= end), largest), differences=True, name="difference")
     sides = places([label(token) for token in found.rows]), places([label(token) for token in found.columns])

@@ -133,7 +133,7 @@ def _model(state: ServerState, source: str, target: str) -> Served | None:
     pairs = state.models.translators()
     known = {code for pair in pairs for code in pair}
     if not known and state.models.pending:
-        raise Refused(503, "The model is still being trained; try again in a minute.", retry_after=30)
+        raise Refused(503, "The model is still being trained; try again in 30 seconds.", retry_after=30)
     for code in (source, target):
         if code not in known:
             languages = ", ".join(sorted(known)) or "none"

@@ -70,7 +70,9 @@ class TrainingSettings(Config):
     precision: Literal["fp32", "bf16"] = Field(
         "fp32", description="Precision of matrix products: fp32 or bf16; weights are always fp32"
     )
-    validate_every: int = Field(500, ge=1, description="Updates between validations; each also saves a checkpoint")
+    validate_every: int = Field(
+        500, ge=1, description="Updates between validations; each validation also saves a checkpoint"
+    )
     patience: int = Field(
         0, ge=0, description="Stop after this many validations without a better score; 0 never stops early"
     )

@@ -191,9 +191,9 @@ class ClassificationPredictor(TextInputPredictor):
         if unseen:
             first = unseen[0]
             raise FileError(
-                f"{first.file}, line {first.line}: the line begins with {first.label!r}, which is not a label of this "
-                f"model, so it may have no label (the first of {counted(len(unseen), 'such line')}); add --columns 1,0 "
-                "if each line is a label and a text."
+                f"{first.file}, line {first.line}: the line starts with {first.label!r}, which is not one of the "
+                f"model's labels, so the line may be unlabelled (the first of {counted(len(unseen), 'such line')}). If "
+                "each line consists of a label followed by a text, add --columns 1,0."
             )
         return super().evaluate(examples, **options)
 

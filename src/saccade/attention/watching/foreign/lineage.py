@@ -343,7 +343,7 @@ def _tensors_in(value: object) -> Iterator[Tensor]:
 
 
 def held_by(value: object, known: dict[int, object] | None = None, depth: int = 0) -> Iterator[Tensor]:
-    """Yield the tensors that a module, or anything else, holds, and those that its functions can name."""
+    """Yield the tensors stored in an object, and those that its functions refer to by closures or global variables."""
     known = {} if known is None else known  # kept, so that no other object gets the same identity
     if isinstance(value, Tensor):
         yield value

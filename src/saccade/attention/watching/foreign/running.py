@@ -58,7 +58,7 @@ class Seen(NamedTuple):
 
 
 class Audience(Protocol):
-    """The watchers of this thread."""
+    """The watchers that are active in this thread."""
 
     def is_present(self) -> bool: ...
 

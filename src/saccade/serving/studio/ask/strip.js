@@ -32,7 +32,7 @@ export class Strip {
   /** @param {StripListener} listener */
   constructor(listener) {
     this.listener = listener;
-    this.to = make("ol", { class: "strip-words", "aria-label": "What is looked at" });
+    this.to = make("ol", { class: "strip-words", "aria-label": "Words that the model looks at" });
     this.from = make("ol", { class: "strip-words", "aria-label": "Words; use the arrow keys to move between them" });
     this.lines = document.createElementNS(NAMESPACE, "svg");
     this.field = make("div", { class: "strip-field" }, this.to, this.from, this.lines);

@@ -93,7 +93,7 @@ export function headOf(parts, look, attention) {
 
 /** Why a model has no map. @param {Model | null} model @param {boolean} hasOthers */
 export function whyNoReader(model, hasOthers) {
-  const does = model?.input.kind === "image" ? "looks at images" : "does not read long texts";
+  const does = model?.input.kind === "image" ? "takes images, not texts" : "does not read long texts";
   const others = hasOthers ? "These models can read long texts:" : "No model here can read long texts.";
   return model ? `${model.name} ${does}. ${others}` : others;
 }
