@@ -118,7 +118,7 @@ def merged(ids: Ids, dims: tuple[int, ...]) -> Ids:
     """Return the tokens of a computation over all numbers along these dimensions, which become 1 wide."""
     shape = [1 if place in dims else size for place, size in enumerate(ids.shape)]
     if not ids.numel():
-        return ids.new_zeros(shape)
+        return torch.zeros(shape, dtype=torch.int64, device=ids.device)
     ids = unrepeated(ids)
     if all(ids.shape[dim] == 1 for dim in dims):
         return ids.expand(shape)
