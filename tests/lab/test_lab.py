@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +12,11 @@ import pytest
 from typer.testing import CliRunner
 
 from saccade.cli.main import app
+from saccade.data.grammar import generate
 from saccade.errors import FileError
 from saccade.lab import EXPERIMENTS, Experiment, Results, Trial, experiment_named, leaking_mask, run_experiment
 from saccade.lab import scaled_scores as scaled
+from saccade.lab.deciding_words import ANSWERS, Corpus, hidden, padded, vocabulary_of
 from saccade.lab.results import Interval
 
 
@@ -115,6 +118,57 @@ def test_a_stopped_experiment_continues(tmp_path: Path) -> None:
     (tmp_path / "toy.json").write_text("[]")
     with pytest.raises(FileError, match=r"toy\.json is not a result of this experiment; delete it"):
         run_experiment(experiment, tmp_path)
+
+
+def test_what_decides_a_word() -> None:
+    """The corpus knows the deciding word; the rival is the other noun, or the deciding word of the other sentence."""
+    corpus = Corpus("train", 60, 1)
+    vocabulary = vocabulary_of(corpus)
+    for case in corpus.draw("it", 30):
+        assert case.words[case.decided] in ("it", "they")
+        assert {ANSWERS[case.answer], ANSWERS[case.rival_answer]} <= {"masculine", "feminine"}
+    for case in corpus.draw("bank", 30):
+        assert case.words[case.decided] == "bank"
+        sentence = case.words.index(".")  # where the first of two sentences ends
+        assert (case.decided < sentence) == (case.deciding < sentence) != (case.rival < sentence)
+    for case in corpus.contrasts("it", 5) + corpus.contrasts("bank", 5):
+        assert case.answer != case.rival_answer
+        assert case.deciding != case.rival
+        without = hidden(case)
+        assert without.answer == case.rival_answer
+        assert [a for a, b in zip(case.words, without.words, strict=True) if a != b] == [case.words[case.deciding]]
+        assert padded([without], vocabulary)[0][0, case.deciding] == 0
+
+
+def test_the_gender_is_that_of_the_french_pronoun() -> None:
+    examples = generate(40, 3, "test", "pronoun")
+    seen = {case.words: ANSWERS[case.answer] for case in Corpus("test", 40, 3).pronouns}
+    french = {one.source: one.target[next(t for s, t in one.alignment if s == one.links[0].word)] for one in examples}
+    assert len(seen) > 20
+    for words, answer in seen.items():
+        assert answer == ("feminine" if french[words].startswith("elle") else "masculine")
+
+
+def test_published_verdicts_are_those_of_the_pages() -> None:
+    """`docs/pictures/make_lab.py` writes the pages and what the studio shows; the guide's table is written by hand."""
+    root = Path(__file__).parents[2]
+    learn = root / "src" / "saccade" / "serving" / "studio" / "learn"
+    verdicts = json.loads((learn / "verdicts.js").read_text(encoding="utf-8").partition("VERDICTS = ")[2].rstrip(";\n"))
+    assert list(verdicts) == list(EXPERIMENTS)
+    guide = (root / "docs" / "how-to" / "lab.md").read_text(encoding="utf-8")
+    for name, found in verdicts.items():
+        page = (root / "docs" / "lab" / f"{name}.md").read_text(encoding="utf-8")
+        assert f"**{found['verdict']}**" in page
+        assert found["claim"] == experiment_named(name).claim, "run docs/pictures/make_lab.py again"
+        assert experiment_named(name).method in page, "run docs/pictures/make_lab.py again"
+        (row,) = (line for line in guide.splitlines() if line.startswith(f"| [`{name}`]"))
+        assert row.endswith(f"| {found['verdict']} |")
+        picture = root / "docs" / "pictures" / f"lab-{name}.png"
+        assert (learn / "lab" / f"{name}.png").read_bytes() == picture.read_bytes()
+    for name in re.findall(
+        r'"([a-z-]+)"', " ".join(re.findall(r"experiments: \[(.*)\]", (learn / "scenes.js").read_text()))
+    ):
+        assert name in verdicts
 
 
 def test_an_unknown_name_is_refused() -> None:

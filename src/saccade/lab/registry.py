@@ -13,6 +13,7 @@ __all__ = ["EXPERIMENTS", "experiment_named"]
 EXPERIMENTS = (
     "related-words",
     "fixed-context",
+    "pronoun-link",
     "weights-and-effects",
     "vanishing-gradients",
     "three-ways",

@@ -1,5 +1,6 @@
 // The Learn page: one idea per screen, with live numbers from the served model or from the library.
 
+import { experiment } from "./experiment.js";
 import { SCENES } from "./scenes.js";
 import { addressOf } from "../shared/address.js";
 import { make, reveal } from "../shared/dom.js";
@@ -26,6 +27,7 @@ import { make, reveal } from "../shared/dom.js";
  * @property {string} name  in the address
  * @property {string} title
  * @property {string} caption  at most two sentences
+ * @property {string[]} [experiments]  of the lab, that measure what the scene says
  * @property {(stage: Stage) => Promise<Opened | void>} open
  */
 
@@ -49,7 +51,8 @@ class LearnPage {
     this.try = make("a", { class: "button", hidden: true }, "Try it yourself");
     this.list = make("ol", { class: "scene-list", "aria-label": "Scenes" });
     const ways = make("div", { class: "row scene-ways" }, this.back, this.on, this.try, this.list);
-    this.element = make("div", { class: "learn" }, this.title, this.caption, this.picture, ways);
+    this.measured = make("div", { class: "measured" });
+    this.element = make("div", { class: "learn" }, this.title, this.caption, this.picture, ways, this.measured);
     this.shown = "";
     /** @type {AbortController | null} */
     this.controller = null;
@@ -78,6 +81,7 @@ class LearnPage {
     this.title.textContent = scene.title;
     this.caption.textContent = scene.caption;
     this.picture.replaceChildren();
+    this.measured.replaceChildren(...(scene.experiments ?? []).map(experiment));
     this.picture.dataset.scene = scene.name;
     delete this.picture.dataset.ready;
     this.opened = {};

@@ -23,6 +23,7 @@ export const SCENES = [
     name: "cut",
     title: "Cut one link, and the answer changes",
     caption: "Click the scissors. The model answers again without this link.",
+    experiments: ["pronoun-link", "weights-and-effects"],
     open: cut,
   },
   {
@@ -37,6 +38,7 @@ export const SCENES = [
     caption:
       "A query is compared with every key; the better they match, the more of that key's value is taken. " +
       "At a low temperature it is a dictionary that finds one entry; at a high one it mixes all entries.",
+    experiments: ["scaled-scores", "sparse-weights", "hard-and-soft"],
     open: lookUp,
   },
   {
@@ -51,6 +53,7 @@ export const SCENES = [
     caption:
       "A recurrent network keeps one state; each column of colours shows it after one more word. " +
       "The bars show how much gradient reaches each word: from a word without gradient, nothing is learned.",
+    experiments: ["vanishing-gradients"],
     open: recurrent,
   },
   {
@@ -60,6 +63,7 @@ export const SCENES = [
       "Both translators are the same recurrent network, but one passes on a single vector, while the other " +
       "looks back at the sentence. " +
       "The longer the sentence, the more the vector forgets.",
+    experiments: ["fixed-context", "three-ways"],
     open: vector,
   },
   {
@@ -68,6 +72,7 @@ export const SCENES = [
     caption:
       "Attention does not see the order of words, so each position adds a pattern of waves of its own. " +
       "How well two positions match depends only on their distance, even in texts longer than any in training.",
+    experiments: ["no-positions-no-order", "positions-beyond-training", "linear-positions"],
     open: positions,
   },
   {
@@ -76,12 +81,14 @@ export const SCENES = [
     caption:
       "A model that writes word by word cannot look at later words, so half of the matrix is masked. " +
       "Each step gives every word in the vocabulary a probability; then one of these words is chosen and written.",
+    experiments: ["leaking-mask"],
     open: masked,
   },
   {
     name: "heads",
     title: "Many heads, many habits",
     caption: "Each head looks in its own way: at the word before, at itself, at one word or at all of them.",
+    experiments: ["several-heads"],
     open: heads,
   },
   {
@@ -99,6 +106,7 @@ export const SCENES = [
       "A model knows a word as a list of numbers, which is a point; words that are used in similar ways " +
       "end up close together. " +
       "Choose a word to see which words are nearest.",
+    experiments: ["related-words"],
     open: points,
   },
 ];

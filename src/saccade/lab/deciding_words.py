@@ -1,0 +1,170 @@
+"""Texts in which one word decides another, from the built-in corpus, and a small encoder that tags the decided word.
+
+"It" and "they" have the gender of a noun: "The cat ate the mouse because it was hungry" (il) or "... slow" (elle). The
+meaning of "bank" follows from a word such as "river" or "street"; two such sentences stand in a row, so that each
+"bank" has to find the deciding word of its own sentence. In every text there is a rival: the other noun, or the
+deciding word of the other sentence.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from saccade.attention import KeyValue, MultiHead, edit, padding
+from saccade.data.grammar import Example, generate
+from saccade.data.grammar.lexicon import NOUNS
+from saccade.models.layers import FeedForward
+
+__all__ = [
+    "ANSWERS",
+    "HEADS",
+    "WORDS",
+    "Case",
+    "Corpus",
+    "DecidedWordTagger",
+    "answer_of",
+    "hidden",
+    "padded",
+    "train_tagger",
+    "vocabulary_of",
+]
+
+ANSWERS = ("masculine", "feminine", "money", "water")
+WORDS = ("it", "bank")  # "it" stands for "they" too
+HIDDEN = "…"
+WIDTH, HEADS, AHEAD, BATCH = 64, 2, 2, 64
+_GENDERS = {form: "mf".index(noun.gender) for nouns in NOUNS.values() for noun in nouns
+            for form in (noun.english, noun.english_plural) if form}  # fmt: skip
+_MONEY = {form for category in ("street", "customer") for noun in NOUNS[category]
+          for form in (noun.english, noun.english_plural)}  # fmt: skip
+
+
+class Case(NamedTuple):
+    """A text, with the places of the decided word, of the word that decides it, and of its rival."""
+
+    words: tuple[str, ...]
+    decided: int
+    deciding: int
+    rival: int
+    answer: int  # a number in ANSWERS
+    rival_answer: int
+
+
+def _pronoun_case(example: Example) -> Case | None:
+    """The case of a sentence, unless the English pronoun tells the gender or the gender of a noun is not known."""
+    (link,) = example.links
+    nouns = [place for place, tag in enumerate(example.tags) if tag == "NOUN" and place != link.antecedent]
+    known = [place for place in (link.antecedent, *nouns) if example.source[place] in _GENDERS]
+    if example.source[link.word] not in ("it", "they") or len(known) != 2:
+        return None
+    answers = [_GENDERS[example.source[place]] for place in known]
+    return Case(example.source, link.word, *known, *answers)
+
+
+def _bank_case(own: Example, other: Example, own_is_first: bool) -> Case:
+    first, second = (own, other) if own_is_first else (other, own)
+    starts = (0, len(first.source)) if own_is_first else (len(first.source), 0)
+    (link,), (rival,) = own.links, other.links
+    answers = (2 + (one.source[one.links[0].antecedent] not in _MONEY) for one in (own, other))
+    return Case(first.source + second.source, link.word + starts[0], link.antecedent + starts[0],
+                rival.antecedent + starts[1], *answers)  # fmt: skip
+
+
+def hidden(case: Case) -> Case:
+    """The text without its deciding word: what is not there cannot be meant, so the rival decides."""
+    words = (*case.words[: case.deciding], HIDDEN, *case.words[case.deciding + 1 :])
+    return case._replace(words=words, answer=case.rival_answer)
+
+
+class Corpus:
+    """Cases of one split of the built-in corpus; no combination of words of one split occurs in another."""
+
+    def __init__(self, split: str, sentences: int, seed: int) -> None:
+        found = (_pronoun_case(example) for example in generate(sentences, seed, split, "pronoun"))
+        self.pronouns = [case for case in found if case is not None]
+        self.banks = generate(sentences, seed, split, "bank")
+        self._random = random.Random(seed)
+
+    def draw(self, word: str, count: int) -> list[Case]:
+        """Draw cases of one of WORDS."""
+        if word == "it":
+            return self._random.choices(self.pronouns, k=count)
+        pairs = (self._random.sample(self.banks, 2) for _ in range(count))
+        return [_bank_case(own, other, self._random.random() < 0.5) for own, other in pairs]
+
+    def contrasts(self, word: str, count: int) -> list[Case]:
+        """Draw different cases in which the rival would give another answer."""
+        drawn = dict.fromkeys(case for case in self.draw(word, 6 * count) if case.answer != case.rival_answer)
+        return list(drawn)[:count]
+
+
+def padded(cases: Sequence[Case], vocabulary: dict[str, int]) -> tuple[Tensor, Tensor]:
+    """The word ids (B, N) and the lengths; an unknown word, like padding, is 0."""
+    ids = [torch.tensor([vocabulary.get(word, 0) for word in case.words]) for case in cases]
+    return nn.utils.rnn.pad_sequence(ids, batch_first=True), torch.tensor([len(one) for one in ids])
+
+
+def vocabulary_of(corpus: Corpus) -> dict[str, int]:
+    texts = [case.words for case in corpus.pronouns] + [example.source for example in corpus.banks]
+    return {word: number for number, word in enumerate(sorted({word for text in texts for word in text}), start=1)}
+
+
+class DecidedWordTagger(nn.Module):
+    """One layer of attention. A query and a key see a word, its place and the two words that follow, so that "it" knows
+    what is said of it and a noun knows its verb. A value is a word alone, so that a gender can only come from a noun.
+    """
+
+    def __init__(self, words: int) -> None:
+        super().__init__()
+        self.words = nn.Embedding(words, WIDTH)
+        self.following = nn.Conv1d(WIDTH, WIDTH, AHEAD + 1)
+        self.attention = MultiHead(WIDTH, HEADS, alibi=True)
+        self.feed_forward, self.output = FeedForward(WIDTH, 2 * WIDTH, "relu"), nn.Linear(WIDTH, len(ANSWERS))
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(3))
+
+    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        words = self.words(ids)
+        following = self.following(F.pad(words.transpose(1, 2), (0, AHEAD))).transpose(1, 2)
+        x = words + following
+        seen = self.norms[0](x)
+        source = KeyValue(self.attention.project(seen).key, self.attention.project(self.norms[1](words)).value)
+        x = x + self.attention(seen, source, mask=padding(lengths))
+        logits: Tensor = self.output(x + self.feed_forward(self.norms[2](x)))
+        return logits
+
+
+def answer_of(model: DecidedWordTagger, case: Case, vocabulary: dict[str, int], *without: tuple[str, int, int]) -> int:
+    """The number of the likeliest answer, without some links."""
+    with torch.inference_mode(), edit(model, without_links=without):
+        return int(model(*padded([case], vocabulary))[0, case.decided].argmax())
+
+
+def train_tagger(corpus: Corpus, vocabulary: dict[str, int], *, steps: int, ordered: bool) -> DecidedWordTagger:
+    """Train a tagger. In a quarter of the texts the deciding word is hidden.
+
+    With ``ordered`` heads, only the first works in every second batch (nested dropout, Rippel 2014), so that it learns
+    to do without the others.
+    """
+    model = DecidedWordTagger(len(vocabulary) + 1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    others = [f"attention:{head}" for head in range(1, HEADS)]
+    for step in range(steps):
+        cases = [case for word in WORDS for case in corpus.draw(word, BATCH // len(WORDS))]
+        cases = [hidden(case) if number % 4 == 0 else case for number, case in enumerate(cases)]
+        with edit(model, without_heads=others if ordered and step % 2 else ()):
+            logits = model(*padded(cases, vocabulary))
+        decided = logits[torch.arange(len(cases)), torch.tensor([case.decided for case in cases])]
+        loss = F.cross_entropy(decided, torch.tensor([case.answer for case in cases]))
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+    return model.eval()
