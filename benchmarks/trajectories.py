@@ -131,11 +131,11 @@ def followers(scene: WorldScene) -> list[tuple[int, int]]:
 
 
 def attention_to(answer: Any, follower: int, name: str, head: int) -> np.ndarray:
-    """Return the attention of a follower's predicted moments to each agent's observed moments, summed over these."""
-    window = answer.window
-    count = len(window.agents)
-    weights = answer.view.matrix(name, head).numpy().reshape(-1, count, window.past, count)
-    found: np.ndarray = weights[:, follower].mean(axis=0).sum(axis=0)
+    """Return how much a follower's time steps look at each agent on average, summed over the time steps of that one."""
+    count = len(answer.window.agents)
+    weights = answer.view.matrix(name, head).numpy()
+    by_agent = weights.reshape(len(weights), -1, count).sum(axis=1)
+    found: np.ndarray = by_agent[follower::count].mean(axis=0)
     return found
 
 
@@ -145,7 +145,7 @@ def world(folder: Path, count: int) -> None:
     heads: dict[tuple[str, int], list[bool]] = {}
     for scene in generate_scenes(count, 1, part=4):
         answer = model.predict([scene], samples=1)[0]
-        for name in (one for one in answer.view.names if one.endswith(".cross")):
+        for name in answer.view.names:
             for head in range(answer.view.heads(name)):
                 for follower, leader in followers(scene):
                     seen = attention_to(answer, follower, name, head)

@@ -66,7 +66,8 @@ class Look:
     @property
     def nbytes(self) -> int:
         """Memory in use, in bytes; it grows with the pictures drawn."""
-        return self.pyramid.nbytes + sum(trace.nbytes for trace in self.view.traces.values())
+        kept = 0 if self.answer is None else self.answer.nbytes
+        return self.pyramid.nbytes + kept + sum(trace.nbytes for trace in self.view.traces.values())
 
     def draw(self, computation: Computation[Result], work: Callable[[Look], Result], limits: Limits) -> Result:
         """Draw one picture at a time, within a time limit; called in a thread of the pool."""

@@ -23,7 +23,7 @@ from saccade.serving import Limits, Models
 
 SCENES = [
     *("links", "cut", "own", "look-up", "attention", "recurrent", "vector", "positions", "mask", "heads"),
-    *("patches", "points"),
+    *("patches", "points", "agents", "residues"),
 ]
 TWINS = ("one-vector", "with-attention")
 SELF = "encoder.0.self"
@@ -69,9 +69,9 @@ def test_every_scene_is_for_everyone_and_reached_by_arrow_keys(
             page.locator("h1").click()
             page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowLeft")
-    expect(page.locator(".scene-picture[data-scene='patches'][data-ready]")).to_be_visible()
+    expect(page.locator(".scene-picture[data-scene='agents'][data-ready]")).to_be_visible()
     page.go_back()
-    expect(page.locator(".scene-picture[data-scene='points'][data-ready]")).to_be_visible()
+    expect(page.locator(".scene-picture[data-scene='residues'][data-ready]")).to_be_visible()
     page.set_viewport_size({"width": 400, "height": 800})
     page.wait_for_function("() => document.documentElement.scrollWidth <= 400")
 
@@ -224,7 +224,7 @@ def test_without_a_model_nothing_ahead_is_looked_at(open_studio: OpenStudio, run
     for name in ("look-up", "attention", "recurrent", "positions"):  # these need no model either
         page.goto(f"{page.url.partition('?')[0]}?s={name}")
         page.wait_for_selector(f".scene-picture[data-scene={name}][data-ready]")
-    for name in ("vector", "patches", "points"):  # and these offer to train one
+    for name in ("vector", "patches", "points", "agents", "residues"):  # and these offer to train one
         page.goto(f"{page.url.partition('?')[0]}?s={name}")
         expect(page.get_by_role("button", name=re.compile(r"^Train .* now \(about \d+ minutes?\)$"))).to_be_visible()
 

@@ -36,6 +36,8 @@ LESSONS = {
     "one-vector": Lesson("a recurrent translator that remembers a sentence as one vector", 2, "one-vector.toml"),
     "with-attention": Lesson("the same translator with attention", 3, "with-attention.toml"),
     "digits": Lesson("a classifier of handwritten digits, cut into patches", 1, "digits.toml"),
+    "walkers": Lesson("a model of agents that follow each other and give way", 2, "walkers.toml"),
+    "hairpins": Lesson("a model of RNA sequences that fold into hairpins", 2, "hairpins.toml"),
 }
 
 

@@ -183,6 +183,23 @@ async def candidates(request: Request, id: str, number: Annotated[int, Query(ge=
     return await wait_for(request, look.served.batcher.run(find))
 
 
+@router.get("/{id}/between")
+async def between(
+    request: Request,
+    id: str,
+    first: Annotated[int, Query(ge=1, le=10**6)],
+    second: Annotated[int, Query(ge=1, le=10**6)],
+) -> list[dict[str, Any]]:
+    """What the model looked at to decide whether two places of the input pair, counted from 1, for each head."""
+
+    def find(look: Look) -> list[dict[str, Any]]:
+        if look.answer is None:
+            raise Refused(400, "This text was only read, so no answer was written.")
+        return look.answer.between(first, second)
+
+    return await wait_for(request, state_of(request).looks.draw(id, find))
+
+
 @router.get("/{id}/progress")
 def progress(request: Request, id: str) -> dict[str, float]:
     """How much of the picture that is being computed is done, from 0 to 1."""

@@ -51,6 +51,18 @@ class Answer(ABC):
         """Return what the web page shows in addition to the text and the attention, as JSON values."""
         return {}
 
+    def between(self, first: int, second: int) -> list[dict[str, Any]]:
+        """Return what the model looked at to decide whether two places of the input belong together, counting from 1.
+
+        Each record has the ``name`` of an attention and its ``weights``: for each head, a number for each place.
+        """
+        raise OptionError("This model does not decide which places of its input belong together.")
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of what the answer keeps besides the attention of its view, in bytes."""
+        return 0
+
     @property
     def certainty(self) -> str:
         """A sentence that says how sure the model is of this answer; empty if the model gives no probability."""

@@ -86,7 +86,12 @@ class BasePairsAnswer(Answer):
         }
 
     def extras(self) -> dict[str, Any]:
-        return {"pairs": self.record()["pairs"], "probabilities": self.paired.round(4).tolist()}
+        true = self.molecule.partners
+        return {
+            "pairs": self.record()["pairs"],
+            "probabilities": self.paired.round(4).tolist(),
+            "true_pairs": None if true is None else [[i + 1, j + 1] for i, j in pairs_of(true)],
+        }
 
     @cached_property
     def _seen(self) -> Watch:
@@ -119,6 +124,13 @@ class BasePairsAnswer(Answer):
         if not found:
             raise OptionError("This model has no triangle attention (model.triangle_attention_layers = 0).")
         return found
+
+    def between(self, first: int, second: int) -> list[dict[str, Any]]:
+        return [{"name": one.name, "weights": one.weights.tolist()} for one in self.triangle(first, second)]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(trace.nbytes for name, trace in self._seen.items() if not name.endswith(".self"))
 
     def terminal(self) -> Iterator[RenderableType]:
         sequence, structure = self.molecule.sequence, self.text

@@ -1,11 +1,13 @@
 // The scenes in their order: first the story of one sentence, then how attention is computed.
 
+import { agents } from "./agents.js";
 import { heads } from "./heads.js";
 import { lookUp } from "./lookup.js";
 import { masked } from "./masked.js";
 import { patches } from "./patches.js";
 import { points } from "./points.js";
 import { positions } from "./positions.js";
+import { residues } from "./residues.js";
 import { recurrent } from "./recurrent.js";
 import { steps } from "./steps.js";
 import { cut, links, own } from "./story.js";
@@ -108,5 +110,21 @@ export const SCENES = [
       "Choose a word to see which words are nearest.",
     experiments: ["related-words"],
     open: points,
+  },
+  {
+    name: "agents",
+    title: "Agents that look at each other",
+    caption:
+      "Each walker looks at its own past and at others to predict where it will go: dots are moments, lines lead to " +
+      "other walkers. Click a walker to see what it looks at.",
+    open: agents,
+  },
+  {
+    name: "residues",
+    title: "Bases that pair",
+    caption:
+      "A molecule of RNA folds, and some of its bases pair; a pair looks at other pairs that share a base with it. " +
+      "Click a pair to see what it looked at.",
+    open: residues,
   },
 ];

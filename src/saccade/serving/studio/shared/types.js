@@ -26,6 +26,8 @@
  * @property {Record<string, Axis>} axes
  * @property {Alignment} [alignment]
  * @property {ShownImage} [image]
+ * @property {number[][]} [probabilities]  of each pair of bases
+ * @property {[number, number][] | null} [true_pairs]  of bases, if they are known
  * @property {Change} [change]
  * @property {string[]} [unknown]  words of the input that the model does not know
  *
