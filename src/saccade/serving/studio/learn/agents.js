@@ -164,11 +164,11 @@ function linkOf({ values, columns }, count) {
 }
 
 /**
- * The head in which one agent looks most at another.
+ * The head in which the future of one agent looks most at another.
  * @param {Look} look @param {string[]} keys @param {number} count
  */
 async function strongestLink(look, keys, count) {
-  const tried = keys.slice(-MOST_HEADS);
+  const tried = keys.filter((key) => key.startsWith("decoder")).slice(-MOST_HEADS);
   const links = await Promise.all(
     tried.map(async (key) => {
       const [name, head] = key.split(":");
