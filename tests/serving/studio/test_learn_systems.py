@@ -54,7 +54,8 @@ def test_the_scene_opens_with_the_strongest_link_to_another_agent(open_studio: O
     for one in (one for one in look["attentions"] if one["name"].startswith("decoder")):
         for head in range(one["heads"]):
             weights = numbers(running.client, f"/api/looks/{look['id']}/matrix", name=one["name"], head=str(head))
-            shares = weights[:count].reshape(count, -1, count).sum(axis=1)
+            by_agent = weights.reshape(len(weights), -1, count).sum(axis=1)  # of each row
+            shares = np.stack([by_agent[agent::count].mean(axis=0) for agent in range(count)])
             np.fill_diagonal(shares, 0)
             found[f"{one['name']}:{head}"] = shares
     strongest = max(found, key=lambda key: float(found[key].max()))
@@ -106,7 +107,7 @@ def test_a_pair_says_what_it_looked_at(open_studio: OpenStudio, running: Running
     expect(page.locator(".pair-said")).to_contain_text(f"{sequence[9]}10:")
     assert parts_of(page)["pair"] == "2-10"
     page.get_by_role("button", name="do not let it look at").first.click()
-    expect(page.locator(".residue-told")).to_contain_text("in all heads. The probability of")
+    expect(page.locator(".residue-told")).to_contain_text("in all heads of this attention. The probability of")
     expect(page.get_by_role("button", name=re.compile("^let it look at"))).to_have_count(1)
 
 

@@ -148,19 +148,19 @@ function nameOf(key) {
 }
 
 /**
- * The agent that looks most at a single other one, and how much.
+ * The agent that looks most at a single other one, and how much, in the mean of its moments.
  * @param {import("../shared/types.js").Matrix} matrix @param {number} count
  */
-function linkOf({ values, columns }, count) {
-  let best = { agent: 0, share: -1 };
-  for (let agent = 0; agent < count; agent += 1) {
-    const shares = Array.from({ length: count }, () => 0);
-    for (let column = 0; column < columns; column += 1) shares[column % count] += values[agent * columns + column];
-    shares[agent] = 0;
-    const share = Math.max(...shares);
-    if (share > best.share) best = { agent, share };
+function linkOf({ values, rows, columns }, count) {
+  const shares = Array.from({ length: count }, () => Array.from({ length: count }, () => 0));
+  for (let row = 0; row < rows; row += 1) {
+    for (let column = 0; column < columns; column += 1) {
+      shares[row % count][column % count] += (values[row * columns + column] * count) / rows;
+    }
   }
-  return best;
+  const most = shares.map((its, agent) => Math.max(...its.map((share, other) => (other === agent ? 0 : share))));
+  const share = Math.max(...most);
+  return { agent: most.indexOf(share), share };
 }
 
 /**

@@ -82,7 +82,7 @@ class Residues {
     this.list.replaceChildren(...links.slice(0, STRONGEST).map((one) => this.itemOf(sequence, one, one === cut)));
     const [old, now] = [before, look].map((one) => percent(probabilityOf(one.probabilities ?? [], chosen)));
     this.told.textContent = cut
-      ? `${cut.told} there, in all heads. The probability of ${name} goes from ${old} to ${now}.`
+      ? `${cut.told} now, in all heads of this attention. The probability of ${name} goes from ${old} to ${now}.`
       : `The probability of ${name} is ${now}. Click ✂ to forbid it to look at another pair.`;
   }
 
