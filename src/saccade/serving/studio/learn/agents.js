@@ -35,7 +35,8 @@ class Walkers {
     const side = make("div", { class: "walkers-side" }, choices, this.others, this.told);
     const field = make("div", { class: "walkers-plane" }, this.plane.element, this.player.element);
     stage.picture.append(make("div", { class: "walkers" }, field, side));
-    this.moment = 1;
+    /** @type {number | null} */
+    this.moment = null; // the middle of the future, until another one is chosen
     this.agent = 0;
     /** @type {number | null} */
     this.cut = null;
@@ -85,7 +86,7 @@ class Walkers {
     const { agents } = look.answer;
     const count = countOf(look);
     const { past, likely } = /** @type {Paths} */ (agents)[Object.keys(agents)[0]];
-    const moment = within(this.moment, 1 - past.length, likely.length);
+    const moment = within(this.moment ?? Math.ceil(likely.length / 2), 1 - past.length, likely.length);
     const first = firstMoments(name, past.length);
     // An attention has either observed or predicted moments as rows; at others, the nearest one is shown.
     const step = within(moment - first.rows, 0, matrix.rows / count - 1);
