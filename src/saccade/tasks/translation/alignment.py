@@ -14,7 +14,7 @@ from saccade.lens.alignment import Alignable, AlignmentChoice, PairLengths, alig
 from saccade.lens.cooccurrence import cooccurrence_links
 from saccade.lens.links import WordLink
 
-__all__ = ["choose_alignment_heads", "compute_weights", "read_alignment"]
+__all__ = ["alignment_used", "choose_alignment_heads", "compute_weights", "read_alignment"]
 
 #: The maximum number of weights that are computed at once (64 MB).
 MOST_WEIGHTS = 1 << 24
@@ -55,18 +55,21 @@ def compute_weights(seen: Mapping[str, Trace], choice: AlignmentChoice | None) -
 def read_alignment(
     seen: Mapping[str, Alignable], choice: AlignmentChoice | None, *, rows: int, columns: int, batch: int = 0
 ) -> Float[Tensor, "T S"] | None:
-    """Return how much each target token attends to each source token and END; None without cross-attention.
+    """Return how much each target token attends to each source token and END; None without cross-attention."""
+    used = alignment_used(seen, choice)
+    return None if used is None else align(used, seen, PairLengths(columns - 1, rows), batch=batch, end=True)
 
-    If no heads have been chosen, the alignment is the mean of the last layer's heads, in the row that predicts the
-    token.
+
+def alignment_used(seen: Mapping[str, Alignable], choice: AlignmentChoice | None) -> AlignmentChoice | None:
+    """Return where the alignment is read from; None without cross-attention.
+
+    If no heads have been chosen, that is the mean of the last layer's heads, in the row that predicts the token.
     """
     candidates = _cross_attention(seen)
-    if not candidates:
-        return None
-    if choice is None:
-        name = list(candidates)[-1]
-        choice = AlignmentChoice(attention=name, heads=tuple(range(candidates[name].shape[1])))
-    return align(choice, candidates, PairLengths(columns - 1, rows), batch=batch, end=True)
+    if choice is not None or not candidates:
+        return choice if candidates else None
+    name = list(candidates)[-1]
+    return AlignmentChoice(attention=name, heads=tuple(range(candidates[name].shape[1])))
 
 
 def _cross_attention(seen: Mapping[str, Alignable]) -> dict[str, Alignable]:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from saccade.attention import Trace
 from saccade.errors import OptionError
+from saccade.lens.alignment import AlignmentChoice
 from saccade.lens.figures.matrix import draw_weights
 from saccade.lens.links import WordLink, hard_links, write_pharaoh
 from saccade.lens.terminal.heatmap import TerminalHeatmap
@@ -42,7 +43,7 @@ class TranslationAttention:
     target_spaced: list[int]
     traces: Mapping[str, Trace]  # every attention of the model, by name
     pieces: Float[Tensor, "T S"] | None  # the alignment of tokens; None if the model does not attend to its source
-    layer: str | None  # the attention that the alignment is read from
+    choice: AlignmentChoice | None  # where the alignment is read from
     before: int = 0  # source tokens in front of the text
     start: str = SPECIAL_TOKENS[START]  # the token that the decoder reads first
 
@@ -107,7 +108,8 @@ class TranslationAnswer(Answer, AlignsWords):
 
     @property
     def layer(self) -> str:
-        return self.attention.layer or self.view.names[-1]
+        choice = self.attention.choice
+        return self.view.names[-1] if choice is None else choice.attention
 
     @property
     def links(self) -> str:
@@ -133,10 +135,12 @@ class TranslationAnswer(Answer, AlignsWords):
         }
 
     def extras(self) -> dict[str, Any]:
-        if self.attention.alignment is None:
+        alignment, choice = self.attention.alignment, self.attention.choice
+        if alignment is None or choice is None:
             return {}
         rows, columns = self.attention.words
-        return {"alignment": {"rows": rows, "columns": columns, "values": self.attention.alignment.float().tolist()}}
+        made = {"name": choice.attention, "heads": list(choice.heads), "row_offset": choice.row_offset}
+        return {"alignment": {"rows": rows, "columns": columns, "values": alignment.float().tolist()} | made}
 
     def terminal(self) -> list[RenderableType]:
         if self.attention.alignment is None:

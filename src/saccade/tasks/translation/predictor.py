@@ -34,7 +34,7 @@ from saccade.tasks.base.task import Bundle, Evaluation
 from saccade.tasks.base.text_input import TextInputPredictor
 from saccade.tasks.base.text_scores import METRIC_CLASSES, exact_share
 from saccade.tasks.base.workers import BATCH_TOKENS
-from saccade.tasks.translation.alignment import read_alignment
+from saccade.tasks.translation.alignment import alignment_used, read_alignment
 from saccade.tasks.translation.answer import TranslationAnswer, TranslationAttention
 from saccade.tasks.translation.data import read_links
 from saccade.tasks.translation.gold import GoldPair, language_tag, spaced_words
@@ -328,7 +328,7 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
             target_spaced,
             seen,
             read_alignment(seen, self.task.state.alignment, rows=len(target_ids), columns=len(source_ids)),
-            None if self.task.state.alignment is None else self.task.state.alignment.attention,
+            alignment_used(seen, self.task.state.alignment),
             self.task.state.source.before,
             self.task.state.target.token(self.task.state.target.special.start),
         )

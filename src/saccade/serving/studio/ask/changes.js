@@ -1,6 +1,6 @@
 // The bar of changes: the link or head that can be changed, the changes made so far, and buttons to undo them.
 
-import { cutKey, linksAt } from "./cells.js";
+import { cutAt, cutKeys, keyNames, linksAt, readAs, wordsAt } from "./cells.js";
 import { isEdited, writeLinks } from "./state.js";
 import { Swap } from "./swap.js";
 import { probabilityTable } from "./headline.js";
@@ -55,11 +55,11 @@ export class Changes {
   }
 
   /**
-   * @param {Look} look the one that is shown @param {Look | null} after the changes, if there are any
-   * @param {boolean} isComparable whether weights before and after are of the same words
+   * @param {Look} look the one that is shown @param {Look} before the changes @param {Look | null} after them, if there
+   *   are any @param {boolean} isComparable whether weights before and after are of the same words
    * @param {Settled} settled @param {AskState} state @param {string | null} text
    */
-  show(look, after, isComparable, settled, state, text) {
+  show(look, before, after, isComparable, settled, state, text) {
     this.given = { look, settled, state };
     const key = this.headKey();
     reveal(this.head, key !== null);
@@ -68,7 +68,7 @@ export class Changes {
     reveal(this.swapping, this.swap.places.length > 0);
     this.point(this.cell.row, this.cell.column);
     reveal(this.nothing, !isEdited(state));
-    this.showChips(look, state);
+    this.showChips(look, before, state, settled.head === "alignment");
     reveal(this.result, isEdited(state));
     reveal(this.table, Boolean(after?.change?.before.tokens.length));
     if (after?.change) this.parts.replaceChildren(probabilityTable(after.change.before));
@@ -81,12 +81,14 @@ export class Changes {
   /** The cell whose link is cut. @param {number} row @param {number} column */
   point(row, column) {
     this.cell = { row, column };
-    const { settled } = this.given ?? {};
-    reveal(this.link, Boolean(settled && settled.head !== "rollout"));
-    if (!settled) return;
+    reveal(this.link, this.linksHere().length > 0);
+    if (!this.given) return;
+    const { look, settled } = this.given;
     const [from, to] = [settled.rows[row] ?? "", settled.columns[column] ?? ""];
     const name = `«${shortened(visible(from), 20)}» → «${shortened(visible(to), 20)}»`;
-    this.link.textContent = `${this.cutHere().length ? "↺ Restore" : "✂ Cut"} ${name} in ${keyName(cutKey(settled))}`;
+    const cut = [...new Set(this.cutHere().map(([key]) => key))];
+    const does = cut.length ? "↺ Restore" : "✂ Cut";
+    this.link.textContent = `${does} ${name} in ${keyNames(cut.length ? cut : cutKeys(look, settled))}`;
   }
 
   /** The open head as "encoder.0.self:2"; null where all heads are seen together. */
@@ -107,29 +109,35 @@ export class Changes {
   }
 
   linksHere() {
-    if (!this.given || this.given.settled.head === "rollout") return [];
+    if (!this.given) return [];
     return linksAt(this.given.look, this.given.settled, this.cell.row, this.cell.column);
   }
 
   cutHere() {
-    const here = new Set(this.linksHere().map(String));
-    return this.given?.state.cut.filter((link) => here.has(String(link))) ?? [];
+    if (!this.given) return [];
+    const { look, settled, state } = this.given;
+    return cutAt(look, settled, state, this.cell.row, this.cell.column);
   }
 
   toggleLink() {
-    if (!this.given) return;
+    if (!this.given || !this.linksHere().length) return;
     const cut = this.cutHere();
     const kept = this.given.state.cut.filter((link) => !cut.includes(link));
-    this.changed({ cut: writeLinks(cut.length ? kept : [...kept, ...this.linksHere()]), n: null }, "push");
+    const cell = { row: String(this.cell.row), col: String(this.cell.column) }; // it stays the one that is read out
+    this.changed({ ...cell, cut: writeLinks(cut.length ? kept : [...kept, ...this.linksHere()]), n: null }, "push");
   }
 
-  /** @param {Look} look @param {AskState} state */
-  showChips(look, state) {
+  /**
+   * @param {Look} look @param {Look} before the changes @param {AskState} state
+   * @param {boolean} isAlignment what is seen, whose rows have other names
+   */
+  showChips(look, before, state, isAlignment) {
     const { off, cut, swap } = state;
+    const named = (/** @type {import("./cells.js").Link} */ link) => wordsAt(readAs(before, look, link), link, isAlignment);
     const without = (/** @type {string[]} */ some) => (some.length ? some.join(",") : null);
     this.chips.replaceChildren(
       ...off.map((key) => this.chip(`⌧ ${keyName(key)}`, { off: without(off.filter((one) => one !== key)) })),
-      ...groups(look, cut).map(({ text, links }) =>
+      ...groups(cut, named).map(({ text, links }) =>
         this.chip(`✂ ${text}`, { cut: writeLinks(cut.filter((one) => !links.includes(one))) }),
       ),
       ...(swap ? [this.chip(`«${shortened(swap[1])}» for «${shortened(swap[0])}»`, { swap: null })] : []),
@@ -148,21 +156,14 @@ export class Changes {
 
 /**
  * Links between the pieces of the same two words in the same heads are one change.
- * @param {Look} look @param {[string, number, number][]} cut
+ * @param {import("./cells.js").Link[]} cut @param {(link: import("./cells.js").Link) => string[]} named
  */
-function groups(look, cut) {
-  /** @type {Map<string, {text: string, links: [string, number, number][]}>} */
+function groups(cut, named) {
+  /** @type {Map<string, {text: string, links: import("./cells.js").Link[]}>} */
   const found = new Map();
   for (const link of cut) {
-    const [key, row, column] = link;
-    const attention = look.attentions.find(({ name }) => name === key.split(":")[0]);
-    const said = (/** @type {string | undefined} */ id, /** @type {number} */ place) => {
-      const axis = id === undefined ? undefined : look.axes[id];
-      const word = axis?.words[place] ?? null;
-      const label = word === null ? axis?.tokens[place] : axis?.labels[word];
-      return shortened(visible(label ?? String(place)), 20);
-    };
-    const text = `${said(attention?.rows, row)} → ${said(attention?.columns, column)} in ${keyName(key)}`;
+    const words = named(link).map((word) => shortened(visible(word), 20));
+    const text = `${words.join(" → ")} in ${keyName(link[0])}`;
     const group = found.get(text) ?? { text, links: [] };
     group.links.push(link);
     found.set(text, group);

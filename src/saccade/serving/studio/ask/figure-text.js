@@ -13,9 +13,17 @@ import { headName, layerName } from "../shared/names.js";
 
 /** @param {Look} look @param {Settled} settled */
 export function titleOf(look, { attention, head, words }) {
-  if (head === "alignment") return `alignment: mean over the heads of ${layerName(look.layer)}`;
+  if (head === "alignment") return alignmentTitle(look, attention);
   const unit = isOfPatches(look, attention) ? "patches" : words ? "words" : "pieces";
   return `${head === "rollout" ? "rollout over the layers" : headName(attention.name, head)} · ${unit}`;
+}
+
+/** @param {Look} look @param {import("../shared/types.js").Attention} attention */
+function alignmentTitle({ alignment }, { name, heads }) {
+  const its = alignment?.heads ?? [];
+  if (its.length === heads && heads > 1) return `alignment: mean over the heads of ${layerName(name)}`;
+  const numbers = its.map((head) => head + 1).join(" and ");
+  return `alignment: ${its.length > 1 ? "mean of heads" : "head"} ${numbers} of ${layerName(name)}`;
 }
 
 /** The same name in the form that the command line takes. @param {Settled} settled */
@@ -26,7 +34,9 @@ export function namedAs({ attention, head }) {
 /** What a row stands for, if that is not obvious. @param {Look} look @param {Settled} settled */
 export function hintOf(look, settled) {
   if (settled.head === "alignment")
-    return "Each row is a word of the answer: what the model looked at just before writing it.";
+    return `Each row is a word of the answer: what the model looked at ${
+      look.alignment?.row_offset ? "when it read the word again, to write the next" : "just before writing it"
+    }.`;
   return writes(look, settled)
     ? "Each row is the word that was read last; what it looks at helps to choose the next."
     : "";

@@ -211,7 +211,7 @@ export class AskPage {
     const text = typeof source === "string" ? source : first.given;
     const { look: before, changed } = first;
     const isSame = Boolean(before && changed && isComparable(this.state, before, changed, !this.state.swap));
-    this.changes.show(look, changed, isSame, settled, this.state, typeof text === "string" ? text : null);
+    this.changes.show(look, before ?? look, changed, isSame, settled, this.state, typeof text === "string" ? text : null);
     const { family = "", engine = "" } = first.model?.made ?? {};
     this.heads.made = family && `${family}, computed by ${engine}`;
     await this.heads.show(look, settled.attention.name, settled.head, this.state.off, this.state.by);

@@ -2,7 +2,7 @@
 
 import { Refused, events, inPath, post } from "../shared/api.js";
 import { Candidates, tokenOf } from "./candidates.js";
-import { cutCells, cutKey } from "./cells.js";
+import { cutCells, cutKeys } from "./cells.js";
 import { Depends } from "./depends.js";
 import { Figure } from "./figure.js";
 import { isWritten } from "./figure-text.js";
@@ -217,7 +217,7 @@ export class Sentence {
     const isSelf = settled.attention.rows === settled.attention.columns && settled.head !== "alignment";
     const cut = cutCells(look, settled, state);
     const { rows, columns } = settled;
-    this.strip.show({ matrix, rows, columns, isSelf, row, column, upTo, cut, where: cutKey(settled) });
+    this.strip.show({ matrix, rows, columns, isSelf, row, column, upTo, cut, where: cutKeys(look, settled) });
   }
 
   /**

@@ -175,14 +175,22 @@ export function settle(state, look) {
   const attention = named ?? look.attentions.find((one) => one.name === look.layer) ?? look.attentions.at(-1);
   if (!attention) return null;
   const head = settledHead(state, look, attention, Boolean(named));
+  if (head === "alignment" && look.alignment) return settledAlignment(state, look, look.alignment);
   const view = settledView(state, look, attention);
-  if (head === "alignment" && look.alignment) {
-    const { rows, columns } = look.alignment;
-    return { attention, head, words: true, view, rows, columns };
-  }
   const [rows, columns] = [look.axes[attention.rows], look.axes[attention.columns]];
   const labels = (/** @type {import("../shared/types.js").Axis} */ axis) => (state.words ? axis.labels : axis.tokens);
   return { attention, head, words: state.words, view, rows: labels(rows), columns: labels(columns) };
+}
+
+/**
+ * An alignment is of one attention, whichever was seen before.
+ * @param {AskState} state @param {Look} look @param {import("../shared/types.js").Alignment} alignment
+ * @returns {Settled | null}
+ */
+function settledAlignment(state, look, { name, rows, columns }) {
+  const attention = look.attentions.find((one) => one.name === name);
+  if (!attention) return null;
+  return { attention, head: "alignment", words: true, view: settledView(state, look, attention), rows, columns };
 }
 
 /** @param {AskState} state @param {Look} look @param {Attention} attention @param {boolean} isNamed */

@@ -1,7 +1,7 @@
 // The words, with the links of the chosen word drawn between them; clicking a link cuts it.
 
 import { directionOf, make, number, shortened, visible, within } from "../shared/dom.js";
-import { keyName } from "../shared/names.js";
+import { keyNames } from "./cells.js";
 
 /**
  * @typedef {import("../shared/types.js").Matrix} Matrix
@@ -14,8 +14,9 @@ import { keyName } from "../shared/names.js";
  * @property {number} row  the word whose links are drawn
  * @property {number} column  the link that is read out, which is drawn also if it is weak
  * @property {number} upTo  rows from here on are not written yet
- * @property {Set<string>} cut  "row,column"
- * @property {string} where  in which heads a link is cut: "encoder.1.self"
+ * @property {Map<string, string>} cut  "row,column" of links that are cut, and in which heads
+ * @property {string[]} where  in which heads a link can be cut: "encoder.1.self"; in none: a link stays
+ * @property {(row: number) => string} [note]  what else is told of a row
  *
  * @typedef {object} StripListener
  * @property {(row: number, column: number | null) => void} pointed
@@ -121,7 +122,7 @@ export class Strip {
    * @typedef {{x: number, top: number, bottom: number}} Place
    */
   link(start, end, column, weight, isCut) {
-    const { isSelf, row, where } = /** @type {Links} */ (this.links);
+    const { isSelf, row, cut: cuts, where } = /** @type {Links} */ (this.links);
     const middle = (start.x + end.x) / 2;
     const rise = Math.min(ROOM - 16, 12 + Math.abs(start.x - end.x) * 0.16);
     const peak = isSelf ? start.top - rise : (start.top + end.bottom) / 2;
@@ -130,8 +131,10 @@ export class Strip {
       : `M ${start.x} ${start.top} C ${start.x} ${peak} ${end.x} ${peak} ${end.x} ${end.bottom}`;
     const style = { class: isCut ? "link is-cut" : "link", "stroke-opacity": isCut ? 1 : 0.25 + 0.75 * weight };
     const line = svg("path", { d, ...style, "stroke-width": isCut ? 2 : 1.5 + 5 * weight });
-    if (!this.listener.cut) return [line];
-    const does = `${isCut ? "Restore" : "Cut"} the link ${this.nameOf(column)} in ${keyName(where)}`;
+    if (!this.listener.cut || !where.length) return [line];
+    const cutIn = cuts.get(`${row},${column}`);
+    const heads = keyNames(cutIn ? [cutIn] : where);
+    const does = `${isCut ? "Restore" : "Cut"} the link ${this.nameOf(column)} in ${heads}`;
     const sign = svg("text", { x: middle, y: peak + 5, "text-anchor": "middle" });
     sign.textContent = isCut ? "↺" : "✂";
     const handle = svg("g", { class: "handle", role: "button", tabindex: 0, "aria-label": does });
@@ -146,7 +149,7 @@ export class Strip {
       handle.addEventListener(kind, () => {
         this.listener.pointed(row, column);
         const said = isCut ? "is cut · click to restore it" : `${number(weight, 2)} · click to cut it`;
-        this.tell(`${this.nameOf(column)} ${said} in ${keyName(where)}`);
+        this.tell(`${this.nameOf(column)} ${said} in ${heads}`);
       });
     return [line, handle];
   }

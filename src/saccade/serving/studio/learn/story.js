@@ -58,9 +58,10 @@ function stripOf(stage, cut) {
     const attention = look.attentions.find((one) => one.name === name) ?? look.attentions[0];
     const matrix = await weightsOf(look, attention.name, "mean", true);
     const { labels } = look.axes[attention.rows];
-    const set = new Set(isCut ? [isCut] : []);
+    /** @type {Map<string, string>} */
+    const cuts = new Map(isCut ? [[isCut, name]] : []);
     const words = { rows: labels, columns: labels, isSelf: true, upTo: Infinity };
-    now.links = { matrix, ...words, row, column, cut: set, where: name };
+    now.links = { matrix, ...words, row, column, cut: cuts, where: [name] };
     strip.show(now.links);
   };
   stage.picture.append(strip.element);

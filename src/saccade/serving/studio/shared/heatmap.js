@@ -48,7 +48,7 @@ export class HeatMap {
    * @param {Partial<Pick<Drawn, "isDifference" | "upTo" | "row" | "column" | "pinned" | "cut">>} [options]
    */
   show(matrix, rows, columns, options = {}) {
-    const { isDifference = false, upTo = Infinity, pinned = null, cut = new Set() } = options;
+    const { isDifference = false, upTo = Infinity, pinned = null, cut = new Map() } = options;
     const row = within(options.row ?? 0, 0, matrix.rows - 1);
     const column = within(options.column ?? 0, 0, matrix.columns - 1);
     const pixels = picture(matrix, { isDifference });

@@ -30,7 +30,7 @@ const MONO = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono",
  * @property {number} row  the cell that is read out
  * @property {number} column
  * @property {number | null} pinned  a row that stays
- * @property {Set<string>} cut  "row,column" of links that are switched off
+ * @property {Map<string, string>} cut  "row,column" of links that are switched off, and in which heads
  *
  * @typedef {object} Layout
  * @property {number} cell
@@ -164,7 +164,7 @@ function drawMarks(context, cell, drawn) {
   context.strokeRect(0.5, 0.5, across - 1, down - 1);
   const accent = styleColour("accent");
   context.strokeStyle = context.fillStyle = accent;
-  for (const link of drawn.cut) drawCut(context, cell, link.split(",").map(Number));
+  for (const link of drawn.cut.keys()) drawCut(context, cell, link.split(",").map(Number));
   if (pinned !== null && pinned < matrix.rows) {
     context.lineWidth = 1.5;
     context.strokeRect(0.75, pinned * cell + 0.75, across - 1.5, cell - 1.5);

@@ -4,7 +4,13 @@
  * @typedef {{tokens: string[], words: (number | null)[], labels: string[]}} Axis
  * @typedef {{name: string, kind: string, heads: number, rows: string, columns: string}} Attention
  * @typedef {{height: number, width: number, pixels: any[], grid: [number, number], class_token: boolean}} ShownImage
- * @typedef {{rows: string[], columns: string[], values: number[][]}} Alignment
+ * @typedef {object} Alignment
+ * @property {string[]} rows
+ * @property {string[]} columns
+ * @property {number[][]} values
+ * @property {string} name  the attention that it is read from
+ * @property {number[]} heads  whose mean it is
+ * @property {number} row_offset  0: the row that predicts a word; 1: the row that reads it
  * @typedef {{text: string, tokens: string[], before: number[], after: number[]}} Scored
  * @typedef {{changed: string[], same: boolean, before: Scored, after: Scored}} Change
  * @typedef {{word: string, weight?: number, effect?: number}} Deciding
