@@ -31,7 +31,8 @@ _STRONGEST = 2
 def words_left_out(predictor: Predictor, text: str, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Leave out each word in turn, and yield the log-probability of the original answer without that word.
 
-    The first record is for the complete text, and has the number of words.
+    The first record is for the complete text, and has the number of words. ``scores`` are the log-probabilities of the
+    tokens of the answer, whose sum is ``before`` or ``after``.
     """
     answer = predictor.best_answer(text, **options)
     words = list(_WORD.finditer(text))
@@ -41,17 +42,19 @@ def words_left_out(predictor: Predictor, text: str, options: dict[str, Any]) -> 
     if not before:
         said = "This model gives no probability for its answer" if answer.text else "The model chose no label or word"
         raise OptionError(f"{said}, so there is no change to measure.")
-    yield {"of": len(words), "answer": answer.text, "before": sum(before)}
+    found = {"of": len(words), "answer": answer.text, "tokens": answer.scored_tokens}
+    yield found | {"before": sum(before), "scores": before}
     for number, word in enumerate(words):
         rest = re.sub(r"\s+", " ", text[: word.start()].rstrip() + " " + text[word.end() :].lstrip()).strip()
         rest = re.sub(r" (?=[^\w\s]*$)", "", rest)
         try:
-            after = sum(predictor.token_scores(rest, answer)) if rest else None
+            scores = predictor.token_scores(rest, answer) if rest else None
         except OptionError:
             raise OptionError(
                 "Each word has its own label, so no word can be left out; replace a word instead."
             ) from None
-        yield {"number": number, "word": word[0], "start": word.start(), "after": after}
+        after = None if scores is None else sum(scores)
+        yield {"number": number, "word": word[0], "start": word.start(), "after": after, "scores": scores}
 
 
 def find_opening(

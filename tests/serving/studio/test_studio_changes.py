@@ -149,9 +149,42 @@ def test_what_it_looked_at_and_what_it_depends_on_are_two_things(open_studio: Op
     )
     expect(page.locator(".strip:visible")).to_have_count(0)
     assert parts_of(page)["see"] == "depends"
+    word = page.locator("button.word").nth(1)  # of the answer: what this word alone depends on
+    word.click()
+    expect(page.locator(".depends:visible p")).to_contain_text(
+        f"the probability of «{word.inner_text()}» after the words"
+    )
+    shown = page.locator(".depends:visible .depends-words .mono").all_inner_texts()
+    assert shown == [percent(math.exp(one["scores"][1])) for one in left_out]  # a word is a token here
 
 
-def test_a_pinned_word_is_let_go_where_rows_are_other_words(open_studio: OpenStudio, look: dict[str, Any]) -> None:
+def test_what_the_changed_model_depends_on(open_studio: OpenStudio, running: Running) -> None:
+    """Wrong before: below the new answer stood what the old one depends on."""
+    asked = {"input": SENTENCE, "options": OPTIONS, "without_heads": [f"{CROSS}:0", f"{CROSS}:1"]}
+    whole, *left_out = events(running.client, "/api/models/tiny/effects", **asked)
+    page = open_studio(f"{ADDRESS}&see=depends&off={CROSS}:0,{CROSS}:1")
+    expect(page.locator(".sentence:visible .answer")).to_have_text(whole["answer"])
+    expect(page.locator(".depends:visible .depends-words .mono")).to_have_text(
+        [percent(math.exp(one["after"])) for one in left_out]
+    )
+    page.goto(f"{running.url}{ADDRESS}&see=depends&cut={CROSS}:1:1")
+    expect(page.locator(".depends:visible p")).to_contain_text("is not measured while links are cut")
+    expect(page.locator(".depends:visible li")).to_have_count(0)
+
+
+def test_a_text_that_is_too_long_for_a_picture_leaves_none_of_another(open_studio: OpenStudio) -> None:
+    """Wrong before: the answer to the long text stood above the map of the text before it."""
+    page = open_studio(ADDRESS)
+    expect(page.locator(".figure:visible")).to_have_count(1)
+    page.get_by_label("Your text").fill("the dog sees the cat. " * 200)
+    expect(page.get_by_text(re.compile(r"1201 tokens here; this page draws up to 1024"))).to_be_visible()
+    for gone in (".figure", ".strip", ".changes", ".heads", ".controls"):
+        expect(page.locator(f"{gone}:visible")).to_have_count(0)
+
+
+def test_a_pinned_word_leads_to_its_own_where_rows_are_other_words(
+    open_studio: OpenStudio, look: dict[str, Any]
+) -> None:
     """Wrong before: a pinned row kept its number when the rows became other words."""
     page = open_studio(f"{ADDRESS}&a={CROSS}&h=0&row=2&col=1&pin=1")
     readout(page, 2, 1)
@@ -160,7 +193,8 @@ def test_a_pinned_word_is_let_go_where_rows_are_other_words(open_studio: OpenStu
     assert parts_of(page)["pin"] == "1"
     page.get_by_role("button", name=head_name(SELF, 1)).first.click()
     expect(page.locator(".figure:visible h2")).to_have_text(f"{head_name(SELF, 1)} · words")
-    assert not {"row", "col", "pin"} & set(parts_of(page))
+    read = look["axes"][look["attentions"][0]["rows"]]["labels"][1]  # the word of the text that it looked at
+    expect(page.locator(".figure:visible .readout bdi").first).to_have_text(f"«{read}»")
 
 
 def test_stepping_takes_the_word_along_that_is_read_out(open_studio: OpenStudio, look: dict[str, Any]) -> None:
@@ -172,6 +206,7 @@ def test_stepping_takes_the_word_along_that_is_read_out(open_studio: OpenStudio,
     page.get_by_role("button", name="One word back").click()
     expect(page.locator(".figure:visible .readout bdi").first).to_have_text(f"«{rows[words - 2]}»")
     expect(page.locator(".link-word[aria-pressed=true]")).to_have_text(rows[words - 2])
+    expect(page.locator("button.word[aria-pressed=true]")).to_have_text(rows[words - 2])
     page.get_by_role("button", name="One word back").click()
     expect(page.locator(".figure:visible .readout bdi").first).to_have_text(f"«{rows[words - 3]}»")
 
@@ -191,6 +226,12 @@ def test_words_that_a_model_does_not_know_are_told(open_studio: OpenStudio) -> N
     )
     page.get_by_label("Your text").fill("chat chien")
     expect(page.locator(".unknown:visible")).to_have_count(0)
+    page.get_by_label("Your text").fill("<i>zebra</i> zebra chat " + "z" * 3000)  # a word is counted once
+    told = page.locator(".unknown:visible")
+    expect(told).to_have_text(re.compile(r"^3 of 4 words are new to this model \(.* and \d+ more\)"))
+    assert len(told.inner_text()) < 300
+    page.get_by_label("Your text").fill("zebra")
+    expect(told).to_have_text(re.compile(r"^This word is new to this model"))
 
 
 def test_a_word_is_swapped(open_studio: OpenStudio, running: Running) -> None:
@@ -266,6 +307,7 @@ def test_the_link_that_can_be_cut_is_the_one_that_is_read_out(open_studio: OpenS
     def told(page: Page) -> tuple[str, tuple[int, int]]:
         expect(page.locator(".figure:visible h2")).to_have_text(f"{head_name(SELF, 1)} · words · after minus before")
         expect(page.locator(".figure:visible .side > p.quiet")).to_contain_text("still looks where it did before")
+        expect(page.locator(".strip-said:visible")).to_contain_text("after the change")  # the words stay, too
         words = " → ".join(page.locator(".figure:visible .readout bdi").all_inner_texts())
         expect(page.locator(".changes")).to_contain_text(f"Cut {words}")
         return words, place_of(page)
@@ -277,6 +319,9 @@ def test_the_link_that_can_be_cut_is_the_one_that_is_read_out(open_studio: OpenS
     assert clicked == told(open_studio(f"{switched}&show=difference"))
     page = open_studio(f"{ADDRESS}&a={SELF}&h=0&off={SELF}:1&show=difference")
     expect(page.locator(".figure:visible .side > p.quiet")).to_contain_text("the change does not reach this head")
+    expect(page.locator(".figure:visible .strongest")).to_contain_text("no weight differs")
+    page = open_studio(f"{ADDRESS}&a={SELF}&h=mean&off={SELF}:1")
+    expect(page.locator(".figure:visible .side > p.quiet")).to_contain_text("counts head 2 too, though switched off")
 
 
 def test_there_is_one_unit_for_how_sure_a_model_is(open_studio: OpenStudio, look: dict[str, Any]) -> None:

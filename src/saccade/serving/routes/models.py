@@ -59,13 +59,19 @@ class OpeningBody(_Body):
     options: Options = {}
 
 
-class LookBody(StreamBody):
+class EffectsBody(StreamBody):
+    """An input whose words are left out, and changes to the model or the input. Links are cut at positions of the
+    text, which a text without a word does not have, so no links can be cut here."""
+
+    without_heads: Annotated[list[StrictStr], Field(max_length=1000)] = []
+    replace: tuple[StrictStr, StrictStr] | None = None
+
+
+class LookBody(EffectsBody):
     """An input whose attention is wanted, and changes to the model or the input."""
 
     which: Annotated[StrictInt, Field(ge=0, le=1000)] = 0  # 0: the best answer; n: the n-th alternative
-    without_heads: Annotated[list[StrictStr], Field(max_length=1000)] = []
     without_links: Annotated[list[tuple[StrictStr, StrictInt, StrictInt]], Field(max_length=1000)] = []
-    replace: tuple[StrictStr, StrictStr] | None = None
 
     @property
     def edits(self) -> Edits:
@@ -172,8 +178,9 @@ async def look(request: Request, name: str, body: LookBody) -> dict[str, Any]:
 
 
 @router.post("/{name}/effects", response_class=StreamingResponse, responses=EVENTS)
-async def effects(request: Request, name: str, body: StreamBody) -> StreamingResponse:
-    """What the answer to a text depends on: events with the log-probability of the answer without each word."""
+async def effects(request: Request, name: str, body: EffectsBody) -> StreamingResponse:
+    """What the answer to a text depends on: events with the log-probability of the answer, and of each of its tokens,
+    without each word."""
     state = state_of(request)
     served = state.models[name]
     text = await _one_input(request, served, body, state.limits)
@@ -182,7 +189,13 @@ async def effects(request: Request, name: str, body: StreamBody) -> StreamingRes
     served.predictor.chosen(body.options)  # refuses invalid options before the stream begins
 
     def measure(send: Any) -> Iterator[None]:
-        for record in words_left_out(served.predictor, text, body.options):
+        changed = text if body.replace is None else served.predictor.replaced(text, *body.replace)
+        records = words_left_out(served.predictor, changed, body.options)
+        while True:
+            with edit(served.predictor.model, without_heads=body.without_heads):  # not what runs between two words
+                record = next(records, None)
+            if record is None:
+                return
             send(finite(record))
             yield
 

@@ -8,10 +8,14 @@ import { make, percent, reveal, visible } from "../shared/dom.js";
  * @typedef {import("../shared/types.js").Candidates} Candidate
  */
 
+const DRAWN = "Drawn at random, by these probabilities.";
+const SEARCHED = "Not the likeliest word here: whole answers are compared, and the best one has this word.";
+
 export class Candidates {
   constructor() {
-    const label = { class: "next-words", "aria-label": "Candidates for this word", hidden: true };
-    this.element = make("ol", label);
+    this.list = make("ol", { class: "next-words", "aria-label": "Candidates for this word" });
+    this.why = make("p", { class: "quiet" });
+    this.element = make("div", { class: "row next-place", hidden: true }, this.list, this.why);
     /** @type {Map<string, Promise<Candidate[]>>} */
     this.kept = new Map();
     this.shows = 0;
@@ -19,8 +23,9 @@ export class Candidates {
 
   /**
    * @param {Look} look @param {number | null} token of the answer, counted from 0; null: nothing is stepped through
+   * @param {boolean} isDrawn the answer is drawn at random
    */
-  async show(look, token) {
+  async show(look, token, isDrawn) {
     this.shows += 1;
     const mine = this.shows;
     if (token === null || !look.id) return reveal(this.element, false);
@@ -31,7 +36,10 @@ export class Candidates {
     const step = (await known)[token];
     if (mine !== this.shows) return undefined;
     reveal(this.element, step !== undefined);
-    if (step) this.element.replaceChildren(...step.candidates.map((one) => item(one, step.token)));
+    if (!step) return undefined;
+    this.list.replaceChildren(...step.candidates.map((one) => item(one, step.token)));
+    const isLess = step.candidates[0]?.token !== step.token;
+    this.why.textContent = !isLess ? "" : isDrawn ? DRAWN : SEARCHED;
     return undefined;
   }
 }

@@ -10,11 +10,6 @@ import { keyName } from "../shared/names.js";
  * @typedef {[string, number, number]} Link  the heads, the row and the column, counted in tokens
  */
 
-/** Which words a selection is of: another attention with the same words keeps it. @param {Settled | null} settled */
-export function wordsOf(settled) {
-  return settled && JSON.stringify([settled.rows, settled.columns, settled.head === "alignment"]);
-}
-
 /**
  * In which heads a link is cut here: in the open one, or where heads are seen together in all that are. None can be cut
  * in a rollout, which is of all layers at once.
@@ -82,6 +77,28 @@ export function linksAt(look, settled, row, column) {
 }
 
 /**
+ * The first token of the row and of the column of a cell; null: there is none.
+ * @param {Look} look @param {Settled} settled @param {number} row @param {number | null} column
+ * @returns {[number | null, number | null]}
+ */
+export function tokensAt(look, settled, row, column) {
+  const axis = look.axes[settled.attention.columns];
+  const to = column === null ? undefined : settled.words ? piecesOf(axis, column)[0] : column;
+  return [rowsAt(look, settled, row)[0] ?? null, to ?? null];
+}
+
+/**
+ * The row and column of a view that two tokens stand in.
+ * @param {Look} look @param {Settled} settled @param {number} row @param {number | null} column
+ * @returns {[number, number | null]}
+ */
+export function cellOf(look, { attention, head, words }, row, column) {
+  const [rows, columns] = [look.axes[attention.rows], look.axes[attention.columns]];
+  const its = head === "alignment" ? alignedWord(look, rows, row) : words ? (rows.words[row] ?? -1) : row;
+  return [its, column === null || !words ? column : (columns.words[column] ?? null)];
+}
+
+/**
  * The links of a cell that are cut: in the heads that are seen, or in all of their layer.
  * @param {Look} look @param {Settled} settled @param {AskState} state @param {number} row @param {number} column
  * @returns {Link[]}
@@ -98,14 +115,10 @@ export function cutAt(look, settled, state, row, column) {
  * @param {Look} look @param {Settled} settled @param {AskState} state @returns {Map<string, string>}
  */
 export function cutCells(look, settled, state) {
-  const { attention, head, words } = settled;
-  const [rows, columns] = [look.axes[attention.rows], look.axes[attention.columns]];
   const keys = cutKeys(look, settled);
-  const here = state.cut.filter(([key]) => keys.length > 0 && (key === attention.name || keys.includes(key)));
-  const rowOf = (/** @type {number} */ row) => {
-    return head === "alignment" ? alignedWord(look, rows, row) : words ? rows.words[row] : row;
-  };
-  return new Map(here.map(([key, row, column]) => [`${rowOf(row)},${words ? columns.words[column] : column}`, key]));
+  const { name } = settled.attention;
+  const here = state.cut.filter(([key]) => keys.length > 0 && (key === name || keys.includes(key)));
+  return new Map(here.map(([key, row, column]) => [cellOf(look, settled, row, column).join(","), key]));
 }
 
 /**

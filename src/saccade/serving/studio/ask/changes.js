@@ -55,11 +55,11 @@ export class Changes {
   }
 
   /**
-   * @param {Look} look the one that is shown @param {Look} before the changes @param {Look | null} after them, if there
-   *   are any @param {boolean} isComparable whether weights before and after are of the same words
+   * @param {{look: Look, before: Look, after: Look | null, isComparable: boolean}} looks the one that is shown, that
+   *   before the changes, that after them if there are any, and whether both weights are of the same words
    * @param {Settled} settled @param {AskState} state @param {string | null} text
    */
-  show(look, before, after, isComparable, settled, state, text) {
+  show({ look, before, after, isComparable }, settled, state, text) {
     this.given = { look, settled, state };
     const key = this.headKey();
     reveal(this.head, key !== null);
@@ -133,7 +133,8 @@ export class Changes {
    */
   showChips(look, before, state, isAlignment) {
     const { off, cut, swap } = state;
-    const named = (/** @type {import("./cells.js").Link} */ link) => wordsAt(readAs(before, look, link), link, isAlignment);
+    const named = (/** @type {import("./cells.js").Link} */ link) =>
+      wordsAt(readAs(before, look, link), link, isAlignment);
     const without = (/** @type {string[]} */ some) => (some.length ? some.join(",") : null);
     this.chips.replaceChildren(
       ...off.map((key) => this.chip(`⌧ ${keyName(key)}`, { off: without(off.filter((one) => one !== key)) })),

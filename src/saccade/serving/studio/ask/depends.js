@@ -6,10 +6,13 @@ import { colourOf, isDarkInk } from "../shared/ramp.js";
 
 /**
  * @typedef {import("../shared/status.js").Status} Status
- * @typedef {{number: number, word: string, start: number, after: number | null}} Effect
- * @typedef {{text: string, answer: string, before: number, effects: Effect[]}} Measured
+ * @typedef {{number: number, word: string, start: number, after: number[] | null}} Effect  of each token; null: no text
+ * @typedef {{answer: string, tokens: string[], before: number[], effects: Effect[]}} Measured
  */
 
+const CUT =
+  "What the answer depends on is not measured while links are cut: they are cut at places of the text, and without a " +
+  "word, other words stand there. Undo the cuts to measure it.";
 const SHADE = 0.36; // of the darkest word: text on it must stay readable
 
 export class Depends {
@@ -24,46 +27,61 @@ export class Depends {
 
   /**
    * Measures, if that was not done before, and shows what was found.
-   * @param {string} model its name @param {{input: unknown, options: object}} asked @param {string} text
+   * @param {string} model its name @param {{input: unknown, options: object, without_links: unknown[]}} asked
+   * @param {number[] | null} chosen the tokens of one word of the answer; null: all of it
    * @param {AbortSignal} signal @param {(share: number, what?: string) => void} progress
    */
-  async show(model, asked, text, signal, progress) {
-    const key = JSON.stringify([model, asked]);
-    const measured = this.kept.get(key) ?? (await measure(model, asked, text, signal, progress));
+  async show(model, asked, chosen, signal, progress) {
+    this.words.replaceChildren();
+    this.said.textContent = asked.without_links.length ? CUT : "";
+    if (asked.without_links.length) return;
+    const { without_links: _, ...request } = asked;
+    const key = JSON.stringify([model, request]);
+    const measured = this.kept.get(key) ?? (await measure(model, request, signal, progress));
     this.kept.set(key, measured);
-    this.draw(measured);
+    this.draw(measured, chosen);
   }
 
-  /** @param {Measured} measured */
-  draw({ answer, before, effects }) {
-    const drops = effects.map(({ after }) => Math.max(0, before - (after ?? -Infinity)));
+  /** @param {Measured} measured @param {number[] | null} chosen */
+  draw({ answer, tokens, before, effects }, chosen) {
+    const its = chosen?.filter((token) => token in tokens) ?? [];
+    const sum = (/** @type {number[]} */ logs) => {
+      return (its.length ? its.map((token) => logs[token]) : logs).reduce((all, one) => all + one, 0);
+    };
+    const whole = sum(before);
+    const drops = effects.map(({ after }) => Math.max(0, whole - (after ? sum(after) : -Infinity)));
     const most = Math.max(...drops.filter(Number.isFinite), 1e-9);
     this.words.replaceChildren(
       ...effects.map(({ word, after }, place) => {
         const shade = SHADE * Math.min(1, drops[place] / most);
-        const left = after === null ? "no text" : percent(Math.exp(after));
+        const left = after === null ? "no text" : percent(Math.exp(sum(after)));
         const shown = make("bdi", { class: isDarkInk(shade) ? "on-ink" : "" }, shortened(visible(word), 24));
         shown.style.backgroundColor = colourOf(shade);
         return make("li", {}, shown, make("span", { class: "mono" }, left));
       }),
     );
+    const word = its.map((token) => tokens[token]).join("").replaceAll("\u2581", " ").trim();
+    const all = `«${shortened(answer, 60)}»`;
+    const what = its.length ? `«${word}» after the words before it in ${all}` : all;
     this.said.textContent =
-      `Below each word: the probability of «${shortened(answer, 60)}» without that word; with all words it is ` +
-      `${percent(Math.exp(before))}. The darker a word, the more the answer depends on it.`;
+      `Below each word: the probability of ${what} without that word; with all words it is ` +
+      `${percent(Math.exp(whole))}. The darker a word, the more depends on it.`;
   }
 }
 
 /**
- * @param {string} model @param {{input: unknown, options: object}} asked @param {string} text
- * @param {AbortSignal} signal @param {(share: number, what?: string) => void} progress @returns {Promise<Measured>}
+ * @param {string} model @param {object} asked @param {AbortSignal} signal
+ * @param {(share: number, what?: string) => void} progress @returns {Promise<Measured>}
  */
-async function measure(model, asked, text, signal, progress) {
+async function measure(model, asked, signal, progress) {
   /** @type {Measured} */
-  const found = { text, answer: "", before: 0, effects: [] };
+  const found = { answer: "", tokens: [], before: [], effects: [] };
   let count = 1;
   for await (const told of events(`/api/models/${inPath(model)}/effects`, asked, signal)) {
-    if (told.of !== undefined) [count, found.answer, found.before] = [told.of, told.answer, told.before];
-    else found.effects.push(told);
+    if (told.of !== undefined) {
+      count = told.of;
+      Object.assign(found, { answer: told.answer, tokens: told.tokens, before: told.scores });
+    } else found.effects.push({ ...told, after: told.scores });
     progress(found.effects.length / Math.max(1, count), "Leaving out each word");
   }
   return found;

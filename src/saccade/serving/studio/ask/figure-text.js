@@ -2,6 +2,7 @@
 
 import { isEdited, isOfPatches } from "./state.js";
 import { shortened, visible } from "../shared/dom.js";
+import { stackOf } from "../shared/api.js";
 import { headName, layerName } from "../shared/names.js";
 
 /**
@@ -50,6 +51,19 @@ export function sameOf({ attention, head }, state) {
     ? "No weights differ: a head that is switched off still looks where it did before; " +
         `only what it finds is left out. ${later}`
     : `No weights differ: the change does not reach this head. ${later}`;
+}
+
+/**
+ * That heads which are switched off still count among those that are seen together.
+ * @param {Look} look @param {Settled} settled @param {AskState} state
+ */
+export function offNote(look, { attention, head }, state) {
+  const layers = head === "rollout" ? (look.stacks?.[stackOf(look, attention.name) ?? ""] ?? []) : [attention.name];
+  const off = state.off.filter((key) => layers.includes(key.split(":")[0]));
+  const found = "it still looks where it did before; only what it finds is left out.";
+  if (/^\d+$/.test(head)) return off.includes(`${attention.name}:${head}`) ? `This head is switched off: ${found}` : "";
+  const names = off.map((key) => `head ${Number(key.split(":")[1]) + 1}`).join(", ");
+  return off.length ? `What is seen here counts ${names} too, though switched off: ${found}` : "";
 }
 
 /** Whether the rows are what is written, step by step. @param {Look} look @param {Settled} settled */

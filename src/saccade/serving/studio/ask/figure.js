@@ -1,9 +1,10 @@
 // Shows what the model looked at for one answer: a heat map, arcs or a picture, with one cell described in words.
 
 import { addressOf } from "../shared/address.js";
-import { Refused, weightsOf } from "../shared/api.js";
+import { weightsOf } from "../shared/api.js";
 import { Arcs } from "./arcs.js";
-import { bestColumn, hintOf, isWritten, namedAs, sameOf, tellingCell, titleOf, writesNote } from "./figure-text.js";
+import { bestColumn, hintOf, isWritten, namedAs, offNote } from "./figure-text.js";
+import { sameOf, tellingCell, titleOf, writesNote } from "./figure-text.js";
 import { cutCells } from "./cells.js";
 import { make, reveal, visible, within } from "../shared/dom.js";
 import { HeatMap } from "../shared/heatmap.js";
@@ -25,7 +26,6 @@ import { Readout } from "../shared/readout.js";
  * @property {import("../shared/types.js").Parts | null} walked  what the Walk page would start from
  */
 
-const MOST_TOKENS = 1024; // that the server sends at once
 const UNSEEN = 5e-7; // a difference that is read out as 0
 let count = 0;
 
@@ -60,7 +60,9 @@ export class Figure {
     const side = make("div", { class: "side" }, this.hint, this.readout.element, this.legend.element, this.walk);
     this.element = make("section", { class: "figure", "aria-label": "Attention" }, head, views, side);
     /** @type {Matrix | null} */
-    this.matrix = null;
+    this.matrix = null; // of the picture, which may show a difference
+    /** @type {Matrix | null} */
+    this.weights = null;
     /** @type {Settled | null} */
     this.settled = null;
     /** @type {Look | null} */
@@ -87,12 +89,13 @@ export class Figure {
     const weights = matrix;
     if (other) matrix = { ...matrix, values: matrix.values.map((weight, place) => weight - other.values[place]) };
     const isSame = other !== null && matrix.values.every((weight) => Math.abs(weight) < UNSEEN);
-    [this.matrix, this.settled, this.look] = [matrix, settled, look];
+    [this.matrix, this.weights, this.settled, this.look] = [matrix, weights, settled, look];
     this.upTo = written === null || !isWritten(look, settled) ? Infinity : written;
     this.place(look, settled, state, isSame ? weights : matrix);
     this.title.textContent = titleOf(look, settled) + (label && ` · ${label}`);
     this.named.textContent = namedAs(settled);
-    this.hint.textContent = isSame ? sameOf(settled, state) : hintOf(look, settled);
+    const off = label === "before" ? "" : offNote(look, settled, state);
+    this.hint.textContent = isSame ? sameOf(settled, state) : [hintOf(look, settled), off].filter(Boolean).join(" ");
     this.walked = walked;
     for (const view of this.views()) reveal(view.element, settled.view === view.name);
     reveal(this.legend.element, settled.view === "map");
@@ -213,14 +216,6 @@ function bestOther(matrix, row) {
 
 /** @param {Look} look @param {Settled} settled @returns {Promise<Matrix>} */
 async function matrixOf(look, { attention, head, words }) {
-  const longest = Math.max(look.axes[attention.rows].tokens.length, look.axes[attention.columns].tokens.length);
-  if (longest > MOST_TOKENS) {
-    throw new Refused(
-      `The text has ${longest} tokens here; this page draws up to ${MOST_TOKENS}. ` +
-        "The Map page shows texts of any length.",
-      413,
-    );
-  }
   if (head !== "alignment" || !look.alignment) return weightsOf(look, attention.name, head, words);
   const { rows, columns, values } = look.alignment;
   return { rows: rows.length, columns: columns.length, values: Float64Array.from(values.flat()) };

@@ -52,6 +52,11 @@ export class HeadGrid {
     if (isNew) await this.draw(look);
   }
 
+  /** What the model is, and what computes its answers. @param {import("../shared/types.js").Model | null} model */
+  use(model) {
+    this.made = model?.made ? `${model.made.family}, computed by ${model.made.engine}` : "";
+  }
+
   /** @param {Look} look */
   build(look) {
     this.groups.style.setProperty("--heads", String(Math.max(...look.attentions.map(({ heads }) => heads))));

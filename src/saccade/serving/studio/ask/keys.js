@@ -4,8 +4,6 @@ import { settle } from "./state.js";
 
 /** @typedef {import("./page.js").AskPage} AskPage */
 
-const NO_CELL = { row: null, col: null, pin: null };
-
 /** @param {AskPage} page */
 export function keysOf(page) {
   return {
@@ -16,7 +14,7 @@ export function keysOf(page) {
     "]": { does: "next head", run: () => turnHead(page, 1) },
     ",": { does: "previous layer", run: () => turnLayer(page, -1) },
     ".": { does: "next layer", run: () => turnLayer(page, 1) },
-    w: { does: "words or pieces", run: () => page.change({ ...NO_CELL, w: page.state.words ? "0" : null }) },
+    w: { does: "words or pieces", run: () => page.change({ w: page.state.words ? "0" : null }) },
     m: { does: "map", run: () => page.change({ v: "map" }) },
     a: { does: "arcs", run: () => page.change({ v: "arcs" }) },
     x: { does: "switch the open head off or on", run: () => page.changes.toggleHead() },

@@ -1,7 +1,6 @@
 // The Ask page: type a text, read the answer, see what the model looked at, and change it.
 
 import { Refused } from "../shared/api.js";
-import { wordsOf } from "./cells.js";
 import { Changes } from "./changes.js";
 import { Controls } from "./controls.js";
 import { keysOf } from "./keys.js";
@@ -10,7 +9,8 @@ import { openedParts } from "./opening.js";
 import { Saving } from "./saving.js";
 import { Sentence } from "./sentence.js";
 import { besideState, defined, givenOf, isEmpty, partsOf, secondModel, secondText } from "./given.js";
-import { isComparable, readState, settle } from "./state.js";
+import { OF_ONE_TEXT, carried, strongestHead } from "./selection.js";
+import { isComparable, readState, seenOf } from "./state.js";
 import { Tools } from "./tools.js";
 import { make, reveal } from "../shared/dom.js";
 
@@ -25,10 +25,6 @@ import { make, reveal } from "../shared/dom.js";
  */
 
 const EMPTY = "Type a text above. The model answers when you stop typing, and its attention appears below.";
-/** Parts of the address that only make sense for the words of one attention. */
-const NO_CELL = { row: null, col: null, pin: null };
-/** Parts of the address that only make sense for one text or answer. */
-const OF_ONE_TEXT = { ...NO_CELL, n: null, step: null, cut: null, swap: null, show: null };
 
 /** @param {HTMLElement} place @param {Studio} studio @returns {PageView} */
 export function open(place, studio) {
@@ -49,8 +45,8 @@ export class AskPage {
     });
     this.texts = make("div", { class: "texts" }, ...this.sentences.map((one) => one.element));
     this.controls = new Controls({
-      together: (value) => this.chooseTogether(value),
-      unit: (isWords) => this.change({ ...NO_CELL, w: isWords ? null : "0" }),
+      together: (value) => void this.chooseTogether(value).catch((error) => studio.status.fail(error)),
+      unit: (isWords) => this.change({ w: isWords ? null : "0" }),
       view: (view) => this.change({ v: view }),
     });
     this.heads = new HeadGrid(
@@ -67,8 +63,7 @@ export class AskPage {
     const seen = make("div", { class: "seen" }, ways, this.stage);
     this.seen = make("div", { class: "stage", hidden: true }, seen, this.aside);
     this.empty = make("p", { class: "quiet", hidden: true }, EMPTY);
-    const title = make("h1", { class: "unseen" }, "Ask");
-    const above = [title, this.tools.element, this.texts, this.empty, this.changes.element];
+    const above = [make("h1", { class: "unseen" }, "Ask"), this.tools.element, this.texts, this.empty, this.changes.element];
     this.element = make("div", { class: "ask" }, ...above, this.seen);
     reveal(this.changes.element, false);
     /** @type {AskState} */
@@ -98,16 +93,18 @@ export class AskPage {
   // --- the address, and what follows from it ---
 
   /**
-   * Changes the address; a selected word is dropped if the new attention has different words.
+   * Changes the address; a chosen word is taken along to what is seen then, or dropped.
    * @param {Record<string, string | null>} parts @param {"push" | "replace"} [how]
    */
   change(parts, how = "replace") {
     const look = this.sentences[0].shown(this.state);
-    const isOther = "a" in parts || "h" in parts;
-    const before = isOther && look && look.id !== null ? wordsOf(settle(this.state, look)) : null;
+    const { row, column } = this.state;
+    const isOther = row !== null && ["a", "h", "w"].some((key) => key in parts);
+    const before = isOther && look ? seenOf(this.state, look) : null;
     const next = readState({ ...this.studio.parts(), ...defined(parts) });
-    const after = before && look ? wordsOf(settle(next, look)) : null;
-    this.studio.go(before === after ? parts : { ...NO_CELL, ...parts }, how);
+    const after = before && look ? seenOf(next, look) : null;
+    const cell = before && after && look && row !== null ? carried(look, before, after, [row, column]) : {};
+    this.studio.go({ ...cell, ...parts }, how);
     void this.show(this.studio.parts());
   }
 
@@ -145,7 +142,9 @@ export class AskPage {
       }
       return true;
     });
-    if (mine === this.shows) this.element.toggleAttribute("data-old", !asked);
+    if (mine !== this.shows) return;
+    this.element.toggleAttribute("data-old", !asked);
+    this.stage.inert = this.changes.element.inert = !asked; // they are of another text
   }
 
   /** Clears the page and stops waiting for earlier requests. */
@@ -198,7 +197,7 @@ export class AskPage {
   async drawControls(isTwo) {
     const [first] = this.sentences;
     const look = first.shown(this.state);
-    const settled = look && look.id !== null ? settle(this.state, look) : null;
+    const settled = look && seenOf(this.state, look);
     reveal(this.seen, look !== null);
     reveal(this.aside, settled !== null);
     reveal(this.changes.element, settled !== null);
@@ -207,13 +206,13 @@ export class AskPage {
     this.saving.show(look, settled, isTwo ? figures : [first.figure], first);
     if (!look || !settled) return;
     this.controls.show(look, settled, this.state);
-    const source = first.look?.answer.source;
-    const text = typeof source === "string" ? source : first.given;
     const { look: before, changed } = first;
+    const source = before?.answer.source;
+    const text = typeof source === "string" ? source : first.given;
     const isSame = Boolean(before && changed && isComparable(this.state, before, changed, !this.state.swap));
-    this.changes.show(look, before ?? look, changed, isSame, settled, this.state, typeof text === "string" ? text : null);
-    const { family = "", engine = "" } = first.model?.made ?? {};
-    this.heads.made = family && `${family}, computed by ${engine}`;
+    const its = { look, before: before ?? look, after: changed, isComparable: isSame };
+    this.changes.show(its, settled, this.state, typeof text === "string" ? text : null);
+    this.heads.use(first.model);
     await this.heads.show(look, settled.attention.name, settled.head, this.state.off, this.state.by);
   }
 
@@ -227,19 +226,20 @@ export class AskPage {
   moved(row, column) {
     for (const one of this.sentences) one.figure.point(row, column);
     this.changes.point(row, column);
-    this.state.row = row;
-    this.state.column = column;
+    Object.assign(this.state, { row, column });
     this.sentences[0].drawLinks(this.state);
     this.studio.go({ row: String(row), col: String(column) });
     this.saving.update();
   }
 
-  /** @param {string} value */
-  chooseTogether(value) {
+  /** All heads together, or the one with the strongest of the chosen link. @param {string} value */
+  async chooseTogether(value) {
     const look = this.sentences[0].shown(this.state);
-    if (!look) return;
-    const head = value === "head" ? String(look.head ?? 0) : value;
-    this.change({ h: head, a: settle(this.state, look)?.attention.name ?? null }, "push");
+    const settled = look && seenOf(this.state, look);
+    if (!look || !settled) return;
+    const { row, column } = this.sentences[0].figure;
+    const head = value === "head" ? await strongestHead(look, settled, [row, column]) : value;
+    this.change({ h: head, a: settled.attention.name }, "push");
   }
 
   redraw() {

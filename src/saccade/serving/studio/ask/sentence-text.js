@@ -1,7 +1,8 @@
 // Text about a sentence: which words are new to the model, and what its weights are compared with.
 
-import { isComparable, typedExamples } from "./state.js";
-import { visible } from "../shared/dom.js";
+import { isComparable, typedExamples, whyUnseen } from "./state.js";
+import { addressOf } from "../shared/address.js";
+import { make, shortened, visible } from "../shared/dom.js";
 
 /**
  * @typedef {import("../shared/types.js").Look} Look
@@ -9,18 +10,48 @@ import { visible } from "../shared/dom.js";
  * @typedef {import("./state.js").AskState} AskState
  */
 
+const MOST_LISTED = 5; // words that are new to a model
+
 /**
  * The words that a model does not know, in a sentence; empty where it knows all.
  * @param {Model} model @param {Look} look @param {string} given
  */
 export function unknownOf(model, { unknown = [] }, given) {
-  if (!unknown.length) return "";
-  const count = given.split(/\s+/).filter(Boolean).length;
-  const words = unknown.map((word) => `«${visible(word)}»`).join(", ");
-  const verb = unknown.length === 1 ? "is" : "are";
+  const fresh = [...new Set(unknown)];
+  if (!fresh.length) return "";
+  const listed = fresh.slice(0, MOST_LISTED).map((word) => `«${shortened(visible(word), 24)}»`);
+  const more = fresh.length > MOST_LISTED ? ` and ${fresh.length - MOST_LISTED} more` : "";
+  const words = given.split(/\s+/).filter(Boolean);
+  const count = Math.max(1, words.filter((word) => fresh.some((part) => hasPart(word, part))).length);
   const [example] = typedExamples(model);
-  const said = `${unknown.length} of ${count} words ${verb} new to this model (${words})`;
+  const which = words.length === 1 ? "This word is" : `${count} of ${words.length} words ${count === 1 ? "is" : "are"}`;
+  const said = `${which} new to this model (${listed.join(", ")}${more})`;
   return `${said}, so its answer may be meaningless.${example ? ` Try: ${example}` : ""}`;
+}
+
+/**
+ * Whether a word has a part that stands by itself: «cat» in «cat,» but not in «cats».
+ * @param {string} word @param {string} part
+ */
+function hasPart(word, part) {
+  const isLetter = (/** @type {string} */ sign) => /^[\p{L}\p{N}]$/u.test(sign);
+  for (let at = word.indexOf(part); at >= 0; at = word.indexOf(part, at + 1)) {
+    const [first, last, end] = [part[0], part[part.length - 1], at + part.length];
+    const goesOn = (isLetter(first) && isLetter(word[at - 1] ?? "")) || (isLetter(last) && isLetter(word[end] ?? ""));
+    if (!goesOn) return true;
+  }
+  return false;
+}
+
+/**
+ * Why nothing is seen of an answer, with the way to where it is.
+ * @param {Model} model @param {AskState} state @param {Look} look @param {import("./sentence.js").Given} given
+ */
+export function unseenParts(model, state, look, given) {
+  const why = whyUnseen(state, look);
+  if (look.id === null || typeof given !== "string" || !model.reads) return [why];
+  const map = { class: "button small", "data-page": "map", href: addressOf("map", { m: model.name, t: given }) };
+  return [`${why} Map shows texts of any length: `, make("a", map, "open this text in Map")];
 }
 
 /**

@@ -5,13 +5,14 @@ import { Candidates, tokenOf } from "./candidates.js";
 import { cutCells, cutKeys } from "./cells.js";
 import { Depends } from "./depends.js";
 import { Figure } from "./figure.js";
-import { isWritten } from "./figure-text.js";
+import { writesNote } from "./figure-text.js";
 import { Headline } from "./headline.js";
 import { ImageInput, TextInput } from "./input.js";
-import { ANSWERS, answerParts, editsOf, inputOf, isDrawnAnswer, isEdited, optionsOf, settle } from "./state.js";
-import { comparedWith, unknownOf } from "./sentence-text.js";
+import { ANSWERS, answerParts, editsOf, inputOf, isDrawnAnswer, isEdited, optionsOf, seenOf } from "./state.js";
+import { comparedWith, unknownOf, unseenParts } from "./sentence-text.js";
 import { Strip } from "./strip.js";
-import { Steps, rowsWritten, writtenWords } from "./written.js";
+import { Steps, rowsWritten } from "./written.js";
+import { tokensOfWord, writingOf } from "./writing.js";
 import { make, reveal } from "../shared/dom.js";
 
 /**
@@ -71,6 +72,8 @@ export class Sentence {
     this.changed = null;
     /** @type {Given} */
     this.given = "";
+    /** @type {number[] | null} */
+    this.chosen = null; // the tokens of the chosen word of the answer
     /** @type {Map<string, Look>} */
     this.kept = new Map();
   }
@@ -177,13 +180,13 @@ export class Sentence {
     const { model, look } = this;
     const shown = this.shown(state);
     if (!model || !look || !shown) return;
-    const settled = shown.id === null ? null : settle(state, shown);
+    const settled = seenOf(state, shown);
     this.drawAnswer(model, this.changed ?? look, state, settled);
     this.unknown.textContent = unknownOf(model, look, String(this.given));
     reveal(this.unknown, this.unknown.textContent !== "");
     reveal(this.nothing, settled === null);
     reveal(this.figure.element, settled !== null);
-    if (!settled) this.nothing.textContent = shown.why ?? "This model has no attention to show.";
+    if (!settled) this.nothing.replaceChildren(...unseenParts(model, state, shown, this.given));
     reveal(this.strip.element, false);
     if (!settled) return;
     const { given } = this;
@@ -204,20 +207,24 @@ export class Sentence {
     const isThere = Boolean(state.isMeasured && model && look && typeof given === "string");
     reveal(this.depends.element, isThere);
     if (!isThere || !model || typeof given !== "string") return;
-    await this.depends.show(model.name, this.request(model, given, state), given, signal, progress);
+    const { without_heads, without_links, replace } = editsOf(state);
+    const asked = { ...this.request(model, given, state), without_heads, without_links, replace };
+    await this.depends.show(model.name, asked, this.chosen, signal, progress);
   }
 
   /** The links of the chosen word, between the words themselves. @param {AskState} state */
   drawLinks(state) {
-    const { matrix, settled, look, row, column, isDifference, upTo } = this.figure;
+    const { weights: matrix, settled, look, row, column, isDifference, upTo } = this.figure;
     const isShort = matrix !== null && matrix.values.length > 0 && Math.max(matrix.rows, matrix.columns) <= MOST_WORDS;
-    const isThere = Boolean(settled && look && isShort && !isDifference && settled.view !== "picture");
+    const isThere = Boolean(settled && look && isShort && settled.view !== "picture");
     reveal(this.strip.element, isThere && !state.isMeasured);
     if (!isThere || !matrix || !settled || !look) return;
     const isSelf = settled.attention.rows === settled.attention.columns && settled.head !== "alignment";
     const cut = cutCells(look, settled, state);
     const { rows, columns } = settled;
-    this.strip.show({ matrix, rows, columns, isSelf, row, column, upTo, cut, where: cutKeys(look, settled) });
+    const after = isDifference && !state.isDifference ? "after the change" : "";
+    const note = (/** @type {number} */ one) => [writesNote(look, settled, one), after].filter(Boolean).join(", ");
+    this.strip.show({ matrix, rows, columns, isSelf, row, column, upTo, cut, where: cutKeys(look, settled), note });
   }
 
   /**
@@ -225,24 +232,15 @@ export class Sentence {
    * @param {Settled | null} settled
    */
   drawAnswer(model, look, state, settled) {
-    const { words, first } = writtenWords(look);
-    // a decoder's first row is the start
-    const start = first + (settled?.head === "alignment" || !look.alignment ? 0 : 1);
-    const isOfWords = settled !== null && settled.words && isWritten(look, settled);
-    const pinned = isOfWords && state.isPinned && state.row !== null ? state.row - start : null;
-    const pin = (/** @type {number} */ word) => {
-      if (word === pinned) this.listener.changed({ pin: null });
-      else if (isOfWords) this.listener.changed({ row: String(word + start), col: null, pin: "1" });
-      else this.listener.changed({ h: "alignment", row: String(word), col: null, pin: "1" }, "push");
-    };
-    const isSpelt = words.every((word) => word.length === 1); // buttons for single letters are not useful
-    const chosen = !isSpelt && (isOfWords || (settled && look.alignment)) ? pin : null;
-    const writing = { words, step: state.step, chosen, pinned };
+    const writing = writingOf(look, state, settled, this.listener.changed);
+    const { words, first, isSpelt, pinned } = writing;
+    this.chosen = tokensOfWord(look, pinned);
     const before = /** @type {Look} */ (this.look);
-    this.headline.show(model, before, this.changed, writing, state.which, isDrawnAnswer(model, state));
+    const isDrawn = isDrawnAnswer(model, state);
+    this.headline.show(model, before, this.changed, writing, state.which, isDrawn);
     this.steps.show(words.length, state.step, isSpelt);
     const step = model.writes && state.step !== null ? Math.min(state.step, words.length) : 0;
     const token = step > 0 ? tokenOf(look, step, first) : null;
-    this.candidates.show(look, token).catch(() => reveal(this.candidates.element, false));
+    this.candidates.show(look, token, isDrawn).catch(() => reveal(this.candidates.element, false));
   }
 }

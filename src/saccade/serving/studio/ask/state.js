@@ -6,6 +6,7 @@ import { keyName } from "../shared/names.js";
 
 export const ANSWERS = 5;
 const WRITTEN_TOKENS = 40;
+const MOST_TOKENS = 1024; // that the server sends at once
 
 /**
  * @typedef {import("../shared/types.js").Look} Look
@@ -167,6 +168,27 @@ export function answerNames(state) {
     ...state.cut.map(([key, row, column]) => `link ${row}→${column} cut in ${keyName(key)}`),
     ...(state.swap ? [`«${state.swap[1]}» for «${state.swap[0]}»`] : []),
   ];
+}
+
+/**
+ * What is seen of a look; null: it has no attention, or too much for one picture.
+ * @param {AskState} state @param {Look} look
+ */
+export function seenOf(state, look) {
+  const settled = look.id === null ? null : settle(state, look);
+  return settled && longestSide(look, settled) <= MOST_TOKENS ? settled : null;
+}
+
+/** @param {Look} look @param {Settled} settled */
+function longestSide({ axes }, { attention }) {
+  return Math.max(axes[attention.rows].tokens.length, axes[attention.columns].tokens.length);
+}
+
+/** Why nothing is seen of a look. @param {AskState} state @param {Look} look */
+export function whyUnseen(state, look) {
+  const settled = look.id === null ? null : settle(state, look);
+  if (!settled) return look.why ?? "This model has no attention to show.";
+  return `The text has ${longestSide(look, settled)} tokens here; this page draws up to ${MOST_TOKENS}.`;
 }
 
 /** @param {AskState} state @param {Look} look @returns {Settled | null} null: there is nothing to look at */

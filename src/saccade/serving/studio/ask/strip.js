@@ -162,11 +162,26 @@ export class Strip {
 
   /** @param {string | null} sentence null: what the word looks at */
   tell(sentence) {
-    const { rows = [], columns = [], row = 0 } = this.links ?? {};
+    const { rows = [], columns = [], row = 0, note } = this.links ?? {};
     const seen = this.drawn().filter(({ isCut }) => !isCut).slice(0, 4);
     const listed = seen.map(({ column, weight }) => `${visible(columns[column])} ${number(weight, 2)}`).join(", ");
-    const all = `«${shortened(visible(rows[row] ?? ""))}» looked at ${listed || "no other word"}`;
+    const more = note?.(row);
+    const word = `«${shortened(visible(rows[row] ?? ""))}»${more ? ` (${more})` : ""}`;
+    const all = `${word} looked at ${listed || "no other word"}${this.rest(seen)}`;
     this.said.textContent = sentence ?? all;
+  }
+
+  /** What is left of a row: at the word itself, and at the others. @param {{column: number, weight: number}[]} seen */
+  rest(seen) {
+    if (!this.links) return "";
+    const { matrix, row, isSelf } = this.links;
+    const own = isSelf ? matrix.values[row * matrix.columns + row] : 0;
+    let total = 0;
+    for (let column = 0; column < matrix.columns; column += 1) total += matrix.values[row * matrix.columns + column];
+    const listed = seen.reduce((sum, { weight }) => sum + weight, own);
+    const other = Math.abs(total - 1) < 0.01 ? total - listed : 0; // the maxima of several heads add up to nothing
+    const parts = [isSelf && `itself ${number(own, 2)}`, other >= 0.005 && `all others ${number(other, 2)}`];
+    return parts.filter(Boolean).map((part) => `, ${part}`).join("");
   }
 
   /** @param {KeyboardEvent} event */

@@ -3,6 +3,7 @@
 import { inPath, post, weightsOf } from "../shared/api.js";
 import { openingOf, openingParts } from "../ask/opening.js";
 import { optionsOf, readState } from "../ask/state.js";
+import { unknownOf } from "../ask/sentence-text.js";
 import { Strip } from "../ask/strip.js";
 import { afterwards, make, percent } from "../shared/dom.js";
 import { headName, layerName } from "../shared/names.js";
@@ -155,8 +156,7 @@ export async function own(stage) {
     if (!text) return answer.replaceChildren();
     const look = await ask(model, text, stage.signal);
     await show(look, opening.name, text === opening.input ? opening.row : 0, -1);
-    const unknown = look.unknown?.length ? `New to this model: ${look.unknown.join(", ")}.` : "";
-    const note = make("p", { class: "quiet" }, unknown);
+    const note = make("p", { class: "quiet" }, unknownOf(model, look, text));
     answer.replaceChildren(answerLine("the model answers", String(look.answer.text), look), note);
     stage.offer("ask", { m: model.name, t: text, a: opening.name, h: "mean" });
     return undefined;

@@ -40,7 +40,9 @@ export class Readout {
     const value = make("b", { class: "mono" }, number(weight, 6));
     const link = isDifference ? " differs by " : " ";
     this.cell.replaceChildren(word(rows[row] ?? ""), " → ", word(columns[column] ?? ""), link, value, " ", place);
-    const listed = strongest(matrix, row).flatMap(({ column: other, weight: its }) => {
+    const isListed = (/** @type {number} */ its) => !isDifference || Math.abs(its) >= SMALLEST_LISTED;
+    const found = strongest(matrix, row).filter(({ weight: its }) => isListed(its));
+    const listed = found.flatMap(({ column: other, weight: its }) => {
       const item = [
         make("bdi", {}, shortened(visible(columns[other] ?? ""))),
         " ",
@@ -48,7 +50,9 @@ export class Readout {
       ];
       return [make("span", { class: "item" }, ...item), " "];
     });
-    this.row.replaceChildren(make("span", { class: "quiet" }, "row ", word(rows[row] ?? ""), " looks at: "), ...listed);
+    const differs = found.length ? " differs at: " : ": no weight differs by 0.005 or more";
+    const looks = isDifference ? differs : " looks at: ";
+    this.row.replaceChildren(make("span", { class: "quiet" }, "row ", word(rows[row] ?? ""), looks), ...listed);
   }
 
   clear() {
