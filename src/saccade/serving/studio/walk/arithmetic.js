@@ -10,6 +10,7 @@ import { madeOf } from "./links.js";
  */
 
 const MOST = 6; // terms that are written out; of more, the first few and the last
+const NEAR = 1e-3; // of what is written out, which may be another score than a product
 const OF_A_PAIR = new Set(["scores", "scaled", "biased", "masked", "weights"]);
 
 /** @param {number} value As exactly as one reads it. */
@@ -27,15 +28,37 @@ export function arithmeticOf(steps, name, row, column, block) {
   const values = step?.block_labels.length ? step.values[block] : step?.values;
   const value = values?.[row]?.[column];
   if (value === null) return "masked: −∞, so that its weight is 0";
+  if (step && isTyped(step, row, column, block)) return `${digits(value)} was typed here, in place of what is computed`;
   const parts = madeOf(steps, name, row, column, block);
   const [one, other] = parts.map((part) => numbersOf(steps, part, block));
   if (!one || value === undefined) return `${digits(value ?? 0)} is given`;
   const end = ` = ${digits(value)}`;
   if (name === "weights") return softmaxOf(step, one, column) + end;
   if (name === "sum" && parts.length === 1) return termsOf(one.map(digits)) + end;
-  if (!other) return name === "scaled" ? `${digits(one[0])} · ${digits(value / (one[0] || 1))}${end}` : digits(value);
+  if (name === "scaled") return `${digits(one[0])} · ${digits(factorOf(steps))}${end}`;
+  if (!other) return digits(value);
   if (name === "biased") return `${digits(one[0])} + ${digits(other[0])}${end}`;
+  const total = one.reduce((sum, each, place) => sum + each * other[place], 0);
+  if (Math.abs(total - value) > NEAR * Math.max(1, Math.abs(value))) return `${step?.equation ?? ""}${end}`;
   return termsOf(one.map((each, place) => `${digits(each)}·${digits(other[place])}`)) + end;
+}
+
+/**
+ * Whether a computed number was overwritten.
+ * @param {Step} step @param {number} row @param {number} column @param {number} block
+ */
+function isTyped(step, row, column, block) {
+  const place = (step.block_labels.length ? [block, row, column] : [row, column]).join();
+  return step.changed.some((one) => one.join() === place);
+}
+
+/** What scores are multiplied by. @param {Step[]} steps @returns {number} */
+function factorOf(steps) {
+  const [scores, scaled] = ["scores", "scaled"].map((wanted) => steps.find(({ name }) => name === wanted));
+  for (const [row, values] of scores?.values.entries() ?? [])
+    for (const [column, score] of values.entries())
+      if (score && scaled && !isTyped(scaled, row, column, 0)) return scaled.values[row][column] / score;
+  return 1;
 }
 
 /** @param {Step | undefined} step @param {number[]} scores @param {number} column */

@@ -64,6 +64,8 @@ class WalkPage {
     /** @type {HTMLElement | null} */
     this.powers = null;
     this.opened = ""; // the step whose numbers are in the panel
+    /** @type {{name: string, row: number, column: number} | null} */
+    this.pointed = null; // the number that was pointed at last
     /** @type {string | null} */
     this.accepted = null; // the changed numbers that the last walk was computed with
   }
@@ -154,6 +156,7 @@ class WalkPage {
     this.flow.show(blocks);
     if (powers) this.flow.columns[3].append(powers);
     this.flow.draw();
+    this.read();
     const opened = this.views.find((view) => view.name === this.opened && view.isLarge);
     this.panel.replaceChildren(...(opened ? [make("h2", {}, opened.title.textContent), opened.numbers.element] : []));
     reveal(this.panel, opened !== undefined);
@@ -211,13 +214,23 @@ class WalkPage {
   /** @param {string} name @param {number} row @param {number} column */
   light(name, row, column) {
     this.dim();
-    if (!this.walk) return;
-    const { steps } = this.walk;
+    this.pointed = { name, row, column };
+    this.read();
+  }
+
+  /** Tells how the number arises that was pointed at last, as the numbers are now. */
+  read() {
+    const { name, row, column } = this.pointed ?? { name: "", row: 0, column: 0 };
+    const steps = this.walk?.steps ?? [];
+    const step = steps.find((one) => one.name === name);
+    if (!step || row >= step.row_labels.length || column >= step.column_labels.length) this.pointed = null;
+    this.strips.replaceChildren();
+    if (!this.pointed) return this.said.replaceChildren(POINT);
     for (const part of madeOf(steps, name, row, column, this.block))
       this.views.find((view) => view.name === part.name)?.light(part.row, part.column);
     this.said.textContent = arithmeticOf(steps, name, row, column, this.block);
     const strips = pairStrips(steps, name, row, column);
-    this.strips.replaceChildren(...(strips ? [strips] : []));
+    return this.strips.replaceChildren(...(strips ? [strips] : []));
   }
 
   dim() {
