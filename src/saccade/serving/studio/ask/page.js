@@ -63,8 +63,8 @@ export class AskPage {
     const seen = make("div", { class: "seen" }, ways, this.stage);
     this.seen = make("div", { class: "stage", hidden: true }, seen, this.aside);
     this.empty = make("p", { class: "quiet", hidden: true }, EMPTY);
-    const above = [make("h1", { class: "unseen" }, "Ask"), this.tools.element, this.texts, this.empty, this.changes.element];
-    this.element = make("div", { class: "ask" }, ...above, this.seen);
+    const above = [this.tools.element, this.texts, this.empty, this.changes.element];
+    this.element = make("div", { class: "ask" }, make("h1", { class: "unseen" }, "Ask"), ...above, this.seen);
     reveal(this.changes.element, false);
     /** @type {AskState} */
     this.state = readState({});

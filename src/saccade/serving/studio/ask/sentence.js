@@ -66,10 +66,7 @@ export class Sentence {
     this.input = null;
     /** @type {Model | null} */
     this.model = null;
-    /** @type {Look | null} */
-    this.look = null;
-    /** @type {Look | null} */
-    this.changed = null;
+    this.look = this.changed = /** @type {Look | null} */ (null);
     /** @type {Given} */
     this.given = "";
     /** @type {number[] | null} */

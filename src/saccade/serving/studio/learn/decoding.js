@@ -1,5 +1,6 @@
 // A real model writes word by word: what it may look at, and the candidates for the next word.
 
+import { wholeNumber } from "../shared/address.js";
 import { get, inPath, post, weightsOf } from "../shared/api.js";
 import { optionsOf, readState } from "../ask/state.js";
 import { make, percent, visible } from "../shared/dom.js";
@@ -40,28 +41,29 @@ export async function decoding(stage, model) {
   const { tokens } = look.axes[writer.rows];
   const first = Math.max(0, tokens.length - steps.length); // rows that were given, not written
   const count = Math.min(steps.length, MOST);
-  const range = { type: "range", min: 1, max: count, value: Math.min(Number(stage.parts().step ?? 4), count) };
+  const range = { type: "range", min: 1, max: count };
   const slider = make("input", { ...range, "aria-label": "Words written so far" });
   const [said, grid] = [make("span", { class: "mono" }), make("div", { class: "mask-grid" })];
   const next = make("ol", { class: "bars next-words", "aria-label": "Candidates for the next word" });
   const title = make("h2", {});
-  const draw = () => {
-    const step = Number(slider.value);
+  const draw = async () => {
+    const step = Math.max(1, Math.min(wholeNumber(stage.parts().step, 4), count));
+    slider.value = String(step);
     said.textContent = `step ${step} of ${count}`;
     grid.replaceChildren(...rowsOf(matrix, tokens, first, step, count));
     title.textContent = `After «${plain(tokens[first + step - 1] ?? "")}»: the next word`;
     next.replaceChildren(...steps[step - 1].candidates.map((one) => candidateOf(one, steps[step - 1].token)));
   };
-  slider.addEventListener("input", draw);
+  slider.addEventListener("input", () => stage.go({ step: slider.value }));
   grid.style.setProperty("--count", String(count));
   const where = make("small", {}, `rows look at columns · ${layerName(writer.name)}, mean of its heads · ░ masked`);
   const left = make("div", { class: "mask-side" }, grid, where);
   const fields = make("div", { class: "two-fields" }, left, make("div", { class: "next-side" }, title, next));
   const above = [make("p", { class: "sentence-line" }, input), make("div", { class: "row" }, slider, said)];
   stage.picture.append(...above, fields);
-  draw();
+  await draw();
   stage.offer("ask", { m: model.name, t: input, a: writer.name, h: "mean" });
-  return { redraw: draw };
+  return { redraw: draw, follow: draw };
 }
 
 /**
@@ -70,7 +72,9 @@ export async function decoding(stage, model) {
  * @param {number} step @param {number} count
  */
 function rowsOf({ values, columns }, tokens, first, step, count) {
-  return Array.from({ length: count }, (_, row) => {
+  const names = tokens.slice(first, first + count).map((token) => make("bdi", { class: "mask-column" }, plain(token)));
+  const head = make("div", { class: "mask-row" }, make("bdi", {}), ...names);
+  const rows = Array.from({ length: count }, (_, row) => {
     const isWritten = row < step;
     const cells = Array.from({ length: count }, (__, column) => {
       const weight = values[(first + row) * columns + first + column];
@@ -84,6 +88,7 @@ function rowsOf({ values, columns }, tokens, first, step, count) {
     line.toggleAttribute("data-now", row === step - 1);
     return line;
   });
+  return [head, ...rows];
 }
 
 /** @param {{token: string, probability: number}} candidate @param {string} written */

@@ -1,5 +1,6 @@
 // A look-up from hard to soft: the numbers of the lecture, with a temperature.
 
+import { wholeNumber } from "../shared/address.js";
 import { get, post } from "../shared/api.js";
 import { make, number } from "../shared/dom.js";
 
@@ -29,6 +30,8 @@ export async function lookUp(stage) {
   const draw = async () => {
     asked += 1;
     const mine = asked;
+    chooser.value = String(Math.min(wholeNumber(stage.parts().q, 1), retrieval.queries.length) - 1);
+    slider.value = String(Math.log2(Number(stage.parts().temp) || 1));
     const temperature = 2 ** Number(slider.value);
     const queries = retrieval.queries.map((/** @type {number[]} */ row) => row.map((one) => one / temperature));
     const walk = await post("/api/walkthrough", { ...retrieval, queries }, stage.signal);
@@ -36,11 +39,12 @@ export async function lookUp(stage) {
     said.textContent = `temperature ${number(temperature, 3)}`;
     bars.replaceChildren(...rowsOf(walk, retrieval, Number(chooser.value)));
   };
-  const again = () => void draw().catch((error) => stage.studio.status.fail(error));
-  slider.addEventListener("input", again);
-  chooser.addEventListener("change", again);
+  const temperatureOf = () => String(Number((2 ** Number(slider.value)).toFixed(4)));
+  slider.addEventListener("input", () => stage.go({ temp: temperatureOf() }));
+  chooser.addEventListener("change", () => stage.go({ q: String(Number(chooser.value) + 1) }));
   await draw();
   stage.offer("walk", { x: "retrieval" });
+  return { follow: draw };
 }
 
 /** @param {Walkthrough} walk @param {import("../shared/types.js").WalkDocument} given @param {number} query */

@@ -1,6 +1,7 @@
 // Writing word by word: shows the row of each step, and the masked half of the matrix. Without a model that writes,
 // the numbers are those of the lecture.
 
+import { wholeNumber } from "../shared/address.js";
 import { get, post } from "../shared/api.js";
 import { decoding, writerOf } from "./decoding.js";
 import { make, number } from "../shared/dom.js";
@@ -26,16 +27,17 @@ async function numbers(stage) {
   const slider = make("input", written);
   const said = make("span", { class: "mono" });
   const tables = make("div", { class: "two-fields" });
-  const draw = () => {
+  const draw = async () => {
+    slider.value = String(wholeNumber(stage.parts().n, count));
     const upTo = Number(slider.value);
     said.textContent = `${upTo} of ${count} words are written`;
     tables.replaceChildren(table("scores", scores ?? [], upTo, false), table("weights", weights ?? [], upTo, true));
   };
-  slider.addEventListener("input", draw);
+  slider.addEventListener("input", () => stage.go({ n: slider.value }));
   stage.picture.append(make("div", { class: "row" }, slider, said), tables);
-  draw();
+  await draw();
   stage.offer("walk", { x: "retrieval4", mask: "causal" });
-  return { redraw: draw };
+  return { redraw: draw, follow: draw };
 }
 
 /** @param {string} title @param {any[]} values @param {number} upTo @param {boolean} isInked */

@@ -66,7 +66,12 @@ class LearnPage {
 
   /** @param {Parts} parts */
   async show(parts) {
-    const scene = SCENES.find((one) => one.name === parts.s) ?? SCENES[0];
+    const named = SCENES.find((one) => one.name === parts.s);
+    const scene = named ?? SCENES[0];
+    if (!named && parts.s !== undefined) {
+      await this.studio.readModels();
+      this.studio.go({ s: null });
+    }
     if (scene.name !== this.shown) await this.open(scene);
     else await this.opened.follow?.();
   }

@@ -1,6 +1,7 @@
 // A picture of the sinusoidal positions, and how well two positions match depending on their distance.
 
-import { numbers, query } from "../shared/api.js";
+import { wholeNumber } from "../shared/address.js";
+import { keptNumbers, query } from "../shared/api.js";
 import { choice, make, number, setChoice } from "../shared/dom.js";
 import { picture } from "../shared/ramp.js";
 
@@ -25,7 +26,7 @@ class Waves {
     this.stage = stage;
     this.starts = choice("Positions", "start", STARTS, (value) => stage.go({ first: value }));
     const range = { type: "range", min: 0, max: COUNT - 1, value: CHOSEN, "aria-label": "A position" };
-    this.slider = make("input", { ...range, oninput: () => this.draw() });
+    this.slider = make("input", { ...range, oninput: () => stage.go({ at: this.slider.value }) });
     this.said = make("p", { class: "mono", role: "status" });
     this.field = make("div", { class: "waves", role: "img", "aria-label": `${COUNT} positions, ${WIDTH} waves` });
     const label = "How well every position matches this one";
@@ -42,8 +43,9 @@ class Waves {
   async read() {
     this.first = Number(STARTS.find(([start]) => start === this.stage.parts().first)?.[0] ?? 0);
     setChoice(this.starts, String(this.first));
+    this.slider.value = String(wholeNumber(this.stage.parts().at, CHOSEN));
     const asked = query({ first: this.first, count: COUNT, width: WIDTH });
-    const { values } = await numbers(`/api/learn/positions?${asked}`, this.stage.signal);
+    const { values } = await keptNumbers(`/api/learn/positions?${asked}`);
     this.rows = Array.from({ length: COUNT }, (_, row) => [...values.slice(row * WIDTH, (row + 1) * WIDTH)]);
     this.draw();
   }

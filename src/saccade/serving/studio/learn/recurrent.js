@@ -1,5 +1,6 @@
 // A recurrent network unrolled: its state as a strip of colour for each step, and the gradient that reaches each step.
 
+import { wholeNumber } from "../shared/address.js";
 import { get, query } from "../shared/api.js";
 import { choice, make, number, setChoice, within } from "../shared/dom.js";
 import { picture } from "../shared/ramp.js";
@@ -31,7 +32,7 @@ class Unrolling {
     this.radius.setAttribute("aria-label", "Size of the recurrent matrix (spectral radius)");
     this.radius.addEventListener("input", () => stage.go({ radius: this.radius.value }));
     this.at = make("input", { type: "range", min: 0, max: STEPS - 1, value: 0, "aria-label": "A step" });
-    this.at.addEventListener("input", () => this.draw());
+    this.at.addEventListener("input", () => stage.go({ at: String(Number(this.at.value) + 1) }));
     this.size = make("span", { class: "mono" });
     this.strip = make("div", { class: "states", role: "img", "aria-label": "The state after each step" });
     this.bars = make("ol", { class: "gradients", "aria-label": "Gradient that reaches each step" });
@@ -43,23 +44,27 @@ class Unrolling {
     stage.picture.append(make("div", { class: "row" }, this.cells, radius), this.strip, this.bars, below);
     /** @type {Unrolled | null} */
     this.shown = null;
+    this.asked = ""; // what is shown
   }
 
   async read() {
     const { stage } = this;
     const cell = CELLS.some(([name]) => name === stage.parts().cell) ? stage.parts().cell : CELLS[0][0];
     setChoice(this.cells, cell);
+    this.radius.value = stage.parts().radius ?? "1";
+    this.at.value = String(wholeNumber(stage.parts().at, 1) - 1);
     this.size.textContent = number(Number(this.radius.value), 2);
     const asked = query({ cell, steps: STEPS, width: WIDTH, spectral_radius: this.radius.value });
-    this.shown = await get(`/api/learn/recurrent?${asked}`, stage.signal);
+    if (asked !== this.asked) this.shown = await get(`/api/learn/recurrent?${asked}`, stage.signal);
+    this.asked = asked;
     this.draw();
   }
 
   /** @param {PointerEvent} event */
   point(event) {
     const box = this.bars.getBoundingClientRect();
-    this.at.value = String(within(Math.floor(((event.clientX - box.left) / box.width) * STEPS), 0, STEPS - 1));
-    this.draw();
+    const step = within(Math.floor(((event.clientX - box.left) / box.width) * STEPS), 0, STEPS - 1);
+    if (step !== Number(this.at.value)) this.stage.go({ at: String(step + 1) });
   }
 
   draw() {

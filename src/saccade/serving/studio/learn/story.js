@@ -5,7 +5,7 @@ import { openingOf, openingParts } from "../ask/opening.js";
 import { optionsOf, readState } from "../ask/state.js";
 import { unknownOf } from "../ask/sentence-text.js";
 import { Strip } from "../ask/strip.js";
-import { afterwards, make, percent } from "../shared/dom.js";
+import { afterwards, make, percent, reveal } from "../shared/dom.js";
 import { headName, layerName } from "../shared/names.js";
 import { hasModels } from "./lesson.js";
 
@@ -145,23 +145,25 @@ export async function own(stage) {
   const story = await storyOf(stage);
   if (!story) return;
   const { model, opening } = story;
-  const typed = { type: "text", class: "scene-text", value: opening.input, "aria-label": "Your sentence" };
-  const field = make("input", typed);
+  const field = make("input", { type: "text", class: "scene-text", "aria-label": "Your sentence" });
   stage.picture.append(field);
-  const { show } = stripOf(stage, null);
+  const { show, strip } = stripOf(stage, null);
   const answer = make("div", { class: "scene-answers", "aria-live": "polite" });
   stage.picture.append(answer);
   const draw = async () => {
-    const text = field.value.trim();
-    if (!text) return answer.replaceChildren();
+    if (document.activeElement !== field) field.value = stage.parts().t ?? opening.input;
+    const text = (stage.parts().t ?? opening.input).trim();
+    reveal(strip.element, text !== "");
+    if (!text) return answer.replaceChildren(make("p", { class: "quiet" }, "Type a sentence."));
     const look = await ask(model, text, stage.signal);
+    if (text !== (stage.parts().t ?? opening.input).trim()) return undefined; // another one was typed meanwhile
     await show(look, opening.name, text === opening.input ? opening.row : 0, -1);
     const note = make("p", { class: "quiet" }, unknownOf(model, look, text));
     answer.replaceChildren(answerLine("the model answers", String(look.answer.text), look), note);
     stage.offer("ask", { m: model.name, t: text, a: opening.name, h: "mean" });
     return undefined;
   };
-  const later = afterwards(() => void draw().catch((error) => stage.studio.status.fail(error)), PAUSE);
-  field.addEventListener("input", later);
+  field.addEventListener("input", afterwards(() => stage.go({ t: field.value }), PAUSE));
   await draw();
+  return { follow: draw };
 }

@@ -40,12 +40,14 @@ export class WalkChoices {
     const labelled = this.selects.map((select) => make("label", { class: "check" }, select.dataset.name ?? "", select));
     const warmth = make("label", { class: "check" }, "temperature", this.warmth, this.warmthSaid);
     const code = make("label", { class: "check" }, this.codes, "code");
-    this.element = make("div", { class: "row walk-choices" }, start, ...labelled, warmth, code, this.reset);
+    this.element = make("div", { class: "row walk-choices" }, start, ...labelled, warmth, code);
   }
 
   /** @param {Walkthrough} walk @param {Parts} parts */
   show(walk, parts) {
     const [score, weights, mask] = this.selects;
+    if (![...score.options].some((one) => one.value === walk.score))
+      score.append(make("option", { value: walk.score }, walk.score.replaceAll("_", " ")));
     score.value = walk.score;
     weights.value = walk.weights;
     mask.value = walk.mask === "matrix" ? "by hand" : walk.mask;

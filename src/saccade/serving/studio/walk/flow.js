@@ -6,8 +6,8 @@ import { make, within } from "../shared/dom.js";
 const COLUMNS = [
   ["inputs", "source"],
   ["W_query", "W_key", "W_value"],
-  ["queries", "keys", "values", "W_score", "compared"],
-  ["scores", "scaled", "bias", "biased", "masked", "powers"],
+  ["queries", "keys", "values", "W_score"],
+  ["compared", "scores", "scaled", "bias", "biased", "masked", "powers"],
   ["weights", "weighted"],
   ["sum", "W_output", "output"],
 ];
@@ -19,6 +19,8 @@ const FEEDS = [
   [["W_query"], "queries"],
   [["W_key"], "keys"],
   [["W_value"], "values"],
+  [["queries"], "compared"],
+  [["keys"], "compared"],
   [["queries"], "scores"],
   [["keys"], "scores"],
   [["W_score"], "scores"],
@@ -34,6 +36,8 @@ const FEEDS = [
   [["sum"], "W_output"],
   [["W_output"], "output"],
 ];
+/** What scores are made of only if nothing comes between. @type {Record<string, true>} */
+const COMPARED = { queries: true, keys: true };
 const NAMESPACE = "http://www.w3.org/2000/svg";
 const SIZES = [0.8, 1.4]; // of type: smaller is scrolled, larger is not needed in a lecture hall
 const BELOW = 84; // pixels for what is read out
@@ -100,7 +104,7 @@ export class Flow {
     const drawn = FEEDS.flatMap(([some, to]) => {
       const from = some.find((name) => boxOf(name) !== null);
       const [one, other] = [from ? boxOf(from) : null, boxOf(to)];
-      if (!from || !one || !other) return [];
+      if (!from || !one || !other || (to === "scores" && from in COMPARED && boxOf("compared"))) return [];
       const path = document.createElementNS(NAMESPACE, "path");
       path.setAttribute("d", lineOf(one, other, from === "values" ? boxOf("powers") : null));
       path.dataset.from = from;

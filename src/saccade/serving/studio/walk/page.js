@@ -48,7 +48,7 @@ class WalkPage {
     this.panel = make("div", { class: "walk-panel", hidden: true });
     this.architecture = new ArchitectureView((name, head) => this.source.takeHead(name, String(head)));
     const title = make("h1", { class: "unseen" }, "Attention, number by number");
-    const read = make("div", { class: "walk-said" }, this.strips, this.said);
+    const read = make("div", { class: "walk-said" }, this.strips, this.said, this.choices.reset);
     const above = [title, this.choices.element, this.source.element, this.architecture.element];
     this.element = make("div", { class: "walk" }, ...above, this.flow.element, read, this.panel);
     /** @type {StepView[]} */
@@ -102,8 +102,9 @@ class WalkPage {
       });
       // the way out of a refusal too
       reveal(this.choices.reset, Object.keys(NO_EDITS).some((key) => parts[key]));
-      const walk = await post("/api/walkthrough", edited(this.base, parts), signal).catch((error) => {
-        if (error instanceof Refused) this.takeBack();
+      const walk = await post("/api/walkthrough", edited(this.base, parts), signal).catch(async (error) => {
+        if (!(error instanceof Refused)) throw error;
+        await (this.walk ? this.takeBack() : this.begin(signal));
         throw error;
       });
       this.accepted = parts.e ?? null;
@@ -111,6 +112,12 @@ class WalkPage {
       const model = parts.from === FROM_MODEL ? (this.studio.model()?.name ?? null) : null;
       await this.architecture.show(model, this.source.key);
     });
+  }
+
+  /** The numbers as they are given, where the address asks for what cannot be. @param {AbortSignal} signal */
+  async begin(signal) {
+    this.studio.go(NO_EDITS);
+    this.draw(await post("/api/walkthrough", this.base, signal), this.studio.parts(), false);
   }
 
   /** No numbers, where those of another model or head would stand under its name. */
@@ -238,6 +245,6 @@ class WalkPage {
   }
 
   redraw() {
-    if (this.walk) this.draw(this.walk, this.studio.parts(), false);
+    this.again({});
   }
 }

@@ -30,6 +30,11 @@ function isLarge(values) {
   return values.length > MOST.rows || (values[0]?.length ?? 0) > MOST.columns;
 }
 
+/** Heads are counted from 1 on the page, and from 0 on the command line. @param {string} text */
+function fromOne(text) {
+  return text.replace(/\b([Hh]ead) (\d+)/, (_, word, head) => `${word} ${Number(head) + 1}`);
+}
+
 export class StepView {
   /** @param {StepListener} listener */
   constructor(listener) {
@@ -69,8 +74,8 @@ export class StepView {
     const values = /** @type {(number | null)[][]} */ (isBlocked ? step.values[block] : step.values);
     this.name = step.name;
     this.element.dataset.step = step.name;
-    this.title.textContent = step.title;
-    this.equation.replaceChildren(...subscripts(step.equation));
+    this.title.textContent = fromOne(step.title);
+    this.equation.replaceChildren(...subscripts(fromOne(step.equation)));
     this.code.textContent = step.code;
     this.isLarge = isLarge(values);
     this.size = { rows: values.length, columns: values[0]?.length ?? 0 };
