@@ -14,7 +14,7 @@ SENTENCE = "The model does not know the word 'zebra' (source vocabulary)."
 
 def shown_without_a_word(page: Page) -> str:
     """The plane as it is drawn, when nothing but the plane and the vocabularies are there."""
-    expect(page.locator("#status .error")).to_have_text(SENTENCE)
+    expect(page.locator(".words .error")).to_have_text(SENTENCE)  # where the neighbours would stand
     expect(page.locator(".pair")).to_be_hidden()
     expect(page.get_by_role("heading", name="Nearest words")).to_be_hidden()
     expect(page.get_by_label("of the").locator("option")).to_have_text(["source", "target"])
@@ -35,4 +35,4 @@ def test_an_unknown_word_leaves_the_plane_and_the_vocabularies(open_studio: Open
     assert typed != page.evaluate(empty)
     linked.get_by_label("of the").select_option("target")
     linked.wait_for_selector(".bars li")
-    expect(linked.locator("#status .error")).to_be_hidden()
+    expect(linked.locator(".words .error")).to_be_hidden()

@@ -13,6 +13,7 @@ import {
 import { isAnswering } from "./shared/api.js";
 import { open as openAsk } from "./ask/page.js";
 import { byId, make, reveal, visible } from "./shared/dom.js";
+import { closePopups, showHelp } from "./shared/help.js";
 import { open as openLearn } from "./learn/page.js";
 import { open as openMap } from "./map/page.js";
 import { open as openRuns } from "./runs/page.js";
@@ -38,7 +39,6 @@ const TITLES = { learn: "Learn", ask: "Ask", walk: "Walk", map: "Map", runs: "Ru
 
 const content = byId("content");
 const chooser = /** @type {HTMLSelectElement} */ (byId("model"));
-const dialog = /** @type {HTMLDialogElement} */ (byId("keys"));
 /** @type {PageView | null} */
 let view = null;
 let shownPage = "";
@@ -139,6 +139,8 @@ function isUnknownModel() {
  * @param {string} page @returns {import("./shared/types.js").Parts}
  */
 function partsOf(page) {
+  const { t, m: asked } = address().page === "ask" ? address().parts : {};
+  if (page === "map" && t && isOfUse(page, asked ?? "")) return { ...(asked ? { m: asked } : {}), t };
   const last = page === address().page ? undefined : visited()[page];
   if (last && (last.m === undefined || isOfUse(page, last.m))) return last;
   const { m } = address().parts;
@@ -150,14 +152,6 @@ function isOfUse(page, name) {
   return !studio.models.length || usable(studio.models, page).some((one) => one.name === name);
 }
 
-function showKeys() {
-  const everywhere = { "1 … 6": "Learn, Ask, Walk, Map, Runs, Words", "?": "these keys" };
-  const here = Object.entries(view?.keys ?? {}).map(([key, { does }]) => /** @type {[string, string]} */ ([key, does]));
-  const lines = [...here, ...Object.entries(everywhere)];
-  byId("keys-list").replaceChildren(...lines.flatMap(([key, does]) => [make("dt", {}, key), make("dd", {}, does)]));
-  dialog.showModal();
-}
-
 /** @param {KeyboardEvent} event */
 function onKey(event) {
   const target = /** @type {Element} */ (event.target);
@@ -166,7 +160,7 @@ function onKey(event) {
   if (target.matches("select, textarea, input:not([type=radio], [type=checkbox], [type=range])")) return;
   const found = view?.keys?.[event.key];
   const page = PAGES[Number(event.key) - 1];
-  if (event.key === "?") showKeys();
+  if (event.key === "?") showHelp(address().page, view);
   else if (found) found.run();
   else if (page) studio.open(page, partsOf(page));
   else return;
@@ -175,8 +169,12 @@ function onKey(event) {
 
 function listen() {
   document.addEventListener("keydown", onKey);
-  byId("help").addEventListener("click", showKeys);
-  whenReturned(turnPage);
+  byId("help").addEventListener("click", () => showHelp(address().page, view));
+  whenReturned(() => {
+    closePopups();
+    turnPage();
+  });
+  document.addEventListener("pointerdown", (event) => closePopups(/** @type {Node} */ (event.target)));
   chooser.addEventListener("change", () => {
     forgetVisited(); // the other pages follow with the model
     studio.open(address().page, { m: chooser.value });

@@ -30,7 +30,8 @@ export class Arcs {
     this.to = make("ol", { class: "to", "aria-label": "To" });
     this.frame = make("div", { class: "links" }, this.lines, this.from, this.to);
     this.note = make("p", { class: "quiet" });
-    this.element = make("div", { class: "arcs" }, this.frame, this.note);
+    this.legend = make("ul", { class: "arc-heads", "aria-label": "The colour of each head" });
+    this.element = make("div", { class: "arcs" }, this.frame, this.note, this.legend);
     /** @type {{heads: {head: number, matrix: Matrix}[], rows: string[], columns: string[], row: number} | null} */
     this.drawn = null;
     /** @type {number[]} */
@@ -67,8 +68,16 @@ export class Arcs {
     const cut = isCut ? ` Of ${columns.length} words, ${most}` : "";
     const colours = heads.length > 1 ? ", a colour a head" : "";
     this.note.textContent = `Lines show links with a weight of at least ${SMALLEST_LINK}${colours}.${cut}`;
+    this.listHeads();
     if (hadFocus) /** @type {HTMLElement | null} */ (this.from.querySelector('[aria-pressed="true"]'))?.focus();
     this.redraw();
+  }
+
+  /** Which colour is whose. */
+  listHeads() {
+    const heads = this.drawn?.heads ?? [];
+    const named = heads.map(({ head }) => make("li", { "--colour": headColour(head) }, `head ${head + 1}`));
+    this.legend.replaceChildren(...(heads.length > 1 ? named : []));
   }
 
   /** @param {string} label @param {number} row */
@@ -126,6 +135,7 @@ export class Arcs {
   }
 
   redraw() {
+    this.listHeads(); // in another theme
     const chosen = this.from.querySelector('[aria-pressed="true"]');
     const frame = this.frame.getBoundingClientRect();
     if (!this.drawn || !chosen || !frame.width) return;

@@ -23,7 +23,10 @@ export class Changes {
     this.changed = changed;
     this.link = make("button", { type: "button", class: "small", onclick: () => this.toggleLink() });
     this.head = make("button", { type: "button", class: "small", onclick: () => this.toggleHead() });
-    this.swap = new Swap((swap) => changed({ swap, n: null }, "push"));
+    this.swap = new Swap((swap) => {
+      this.swapping.open = false;
+      changed({ swap, n: null }, "push");
+    });
     this.swapping = make("details", { class: "popup" }, make("summary", {}, "swap a word"), this.swap.element);
     this.nothing = make("span", { class: "quiet" }, NOTHING);
     this.chips = make("ul", { class: "chips", "aria-label": "What is changed" });

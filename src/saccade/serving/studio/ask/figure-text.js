@@ -47,7 +47,8 @@ export function hintOf(look, settled) {
 export function sameOf({ attention, head }, state) {
   if (state.isDifference || !isEdited(state)) return "No weights differ.";
   const later = "The effects of the change appear in later layers and in the answer.";
-  return state.off.includes(`${attention.name}:${head}`)
+  const here = state.off.filter((key) => key.split(":")[0] === attention.name);
+  return here.some((key) => !/^\d+$/.test(head) || key === `${attention.name}:${head}`)
     ? "No weights differ: a head that is switched off still looks where it did before; " +
         `only what it finds is left out. ${later}`
     : `No weights differ: the change does not reach this head. ${later}`;
@@ -80,7 +81,7 @@ function writes(look, { attention }) {
 export function writesNote(look, settled, row) {
   if (settled.head === "alignment" || !writes(look, settled)) return "";
   const next = settled.rows[row + 1];
-  return next === undefined ? "" : `this row shows what the model looked at just before it wrote «${shortened(visible(next))}»`;
+  return next === undefined ? "" : `just before it wrote «${shortened(visible(next))}»`;
 }
 
 /**

@@ -2,6 +2,7 @@
 
 import { directionOf, make, number, shortened, visible, within } from "../shared/dom.js";
 import { keyNames } from "./cells.js";
+import { MARKS } from "../shared/names.js";
 
 /**
  * @typedef {import("../shared/types.js").Matrix} Matrix
@@ -38,8 +39,9 @@ export class Strip {
     this.lines = document.createElementNS(NAMESPACE, "svg");
     this.field = make("div", { class: "strip-field" }, this.to, this.from, this.lines);
     this.said = make("p", { class: "strip-said", role: "status" });
-    const scroll = make("div", { class: "strip-scroll" }, this.field);
-    this.element = make("section", { class: "strip", "aria-label": "Links between the words" }, scroll, this.said);
+    this.scroll = make("div", { class: "strip-scroll" }, this.field);
+    this.element = make("section", { class: "strip", "aria-label": "Links between the words" }, this.scroll, this.said);
+    this.reached = -1; // the word that was last scrolled to
     /** @type {Links | null} */
     this.links = null;
     this.shape = "";
@@ -56,8 +58,10 @@ export class Strip {
     if (shape !== this.shape) {
       this.shape = shape;
       this.from.replaceChildren(...rows.map((label, row) => this.word(label, row)));
-      const seen = isSelf ? [] : columns.map((label) => make("li", {}, make("bdi", {}, visible(label))));
-      this.to.replaceChildren(...seen);
+      const seen = isSelf ? [] : columns;
+      this.to.replaceChildren(
+        ...seen.map((label) => make("li", { title: MARKS[label] }, make("bdi", {}, visible(label)))),
+      );
       this.field.dir = directionOf(columns.join(" "));
       this.field.toggleAttribute("data-self", isSelf);
     }
@@ -75,7 +79,8 @@ export class Strip {
 
   /** @param {string} label @param {number} row */
   word(label, row) {
-    const button = make("button", { type: "button", class: "link-word", title: label }, shortened(visible(label), 24));
+    const attributes = { type: "button", class: "link-word", title: MARKS[label] ?? label };
+    const button = make("button", attributes, shortened(visible(label), 24));
     const pointed = () => row !== this.links?.row && this.listener.pointed(row, null);
     button.addEventListener("pointerenter", pointed);
     button.addEventListener("focus", pointed);
@@ -114,7 +119,17 @@ export class Strip {
       }),
     );
     if (focused) /** @type {SVGElement | null} */ (this.lines.querySelector(`[data-link="${focused}"]`))?.focus();
+    this.reach(start);
     this.tell(null);
+  }
+
+  /** Scrolls the words, in a narrow window, to the chosen one. @param {Place | null} start */
+  reach(start) {
+    const { scroll, links } = this;
+    if (!start || this.reached === links?.row || scroll.scrollWidth <= scroll.clientWidth) return;
+    this.reached = links?.row ?? -1;
+    const isSeen = start.x > scroll.scrollLeft + 30 && start.x < scroll.scrollLeft + scroll.clientWidth - 30;
+    if (!isSeen) scroll.scrollLeft = start.x - scroll.clientWidth / 2;
   }
 
   /**

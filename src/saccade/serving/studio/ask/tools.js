@@ -35,7 +35,8 @@ export class Tools {
       type: "checkbox",
       onchange: () => changed({ d: this.difference.checked ? "1" : null }),
     });
-    this.differenceLabel = make("label", { class: "check" }, this.difference, "second minus first");
+    this.why = make("small", {});
+    this.differenceLabel = make("label", { class: "check" }, this.difference, "second minus first ", this.why);
     this.examples = make("select", {
       "aria-label": "An example",
       onchange: () => this.examples.value && tried(this.examples.value),
@@ -85,6 +86,6 @@ export class Tools {
   offerDifference(isThere, isOn) {
     this.difference.disabled = !isThere;
     this.difference.checked = isOn && isThere;
-    this.differenceLabel.title = isThere ? "" : "The two maps have different numbers of rows or columns.";
+    this.why.textContent = isThere ? "" : "(not here: the maps have different sizes)";
   }
 }

@@ -61,7 +61,14 @@ class LearnPage {
     this.keys = {
       ArrowRight: { does: "next scene", run: () => this.turn(1) },
       ArrowLeft: { does: "previous scene", run: () => this.turn(-1) },
+      "1 … 9": { does: "the scene with this number", run: () => undefined },
+      ...Object.fromEntries(SCENES.slice(0, 9).map(({ name }, place) => [place + 1, this.keyTo(name)])),
     };
+  }
+
+  /** @param {string} name of a scene */
+  keyTo(name) {
+    return { does: "", run: () => this.studio.open("learn", { s: name }) };
   }
 
   /** @param {Parts} parts */

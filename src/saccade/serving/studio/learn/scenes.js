@@ -36,7 +36,7 @@ export const SCENES = [
   },
   {
     name: "look-up",
-    title: "Attention is a soft look-up",
+    title: "Softmax: attention is a soft look-up",
     caption:
       "A query is compared with every key; the better they match, the more of that key's value is taken. " +
       "At a low temperature it is a dictionary that finds one entry; at a high one it mixes all entries.",
@@ -45,7 +45,7 @@ export const SCENES = [
   },
   {
     name: "attention",
-    title: "From inputs to outputs, step by step",
+    title: "From inputs to outputs: scores, softmax, sum",
     caption: "Every number is computed from other numbers: point at one to see which, and how.",
     open: steps,
   },

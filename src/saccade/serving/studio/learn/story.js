@@ -43,13 +43,15 @@ function ask(model, input, signal, edits = {}) {
 /**
  * The strip of a look, in one layer with all its heads together.
  * @param {Stage} stage @param {((row: number, column: number) => void) | null} cut
+ * @param {(row: number) => void} [told] the word that is pointed at
  */
-function stripOf(stage, cut) {
+function stripOf(stage, cut, told = (/** @type {number} */ _row) => undefined) {
   /** @type {{row: number, links: import("../ask/strip.js").Links | null}} */
   const now = { row: 0, links: null };
   const strip = new Strip({
     pointed: (row) => {
       if (now.links && row !== now.links.row) strip.show((now.links = { ...now.links, row, column: -1 }));
+      told(row);
     },
     pinned: () => undefined,
     cut,
@@ -72,7 +74,8 @@ function stripOf(stage, cut) {
 /** @param {string} label @param {string} text @param {Look} look */
 function answerLine(label, text, look) {
   const chance = look.answer.log_probability;
-  const said = typeof chance === "number" ? make("span", { class: "mono" }, percent(Math.exp(chance))) : null;
+  const title = "The probability that the model gives to this whole answer";
+  const said = typeof chance === "number" ? make("span", { class: "mono", title }, percent(Math.exp(chance))) : null;
   return make("p", { class: "scene-answer" }, make("small", {}, label), make("b", { dir: "auto" }, text), said);
 }
 
@@ -82,9 +85,12 @@ export async function links(stage) {
   if (!story) return;
   const { model, opening } = story;
   const look = await ask(model, opening.input, stage.signal);
-  const { show } = stripOf(stage, null);
+  const strongest = await carrier(look, opening);
+  const { show } = stripOf(stage, null, (row) => {
+    strongest.style.visibility = row === opening.row ? "visible" : "hidden"; // it is of one word alone
+  });
   await show(look, opening.name, opening.row, opening.column);
-  stage.picture.append(answerLine("the model answers", String(look.answer.text), look), await carrier(look, opening));
+  stage.picture.append(answerLine("the model answers", String(look.answer.text), look), strongest);
   stage.offer("ask", { m: model.name, ...openingParts(opening) });
 }
 

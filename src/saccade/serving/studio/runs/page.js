@@ -23,6 +23,10 @@ export function open(place, studio) {
   return page;
 }
 
+const MEASURED =
+  "A loss is the mean of −log p of the right answers, so less is better; in training it includes aids such as label " +
+  "smoothing, which validation leaves out. Of scores such as bleu, chrf, exact or accuracy, more is better.";
+
 class RunsPage {
   /** @param {Studio} studio */
   constructor(studio) {
@@ -36,7 +40,8 @@ class RunsPage {
       this.draw();
       void this.showProbe().catch((error) => studio.status.fail(error));
     });
-    const training = make("div", {}, this.title, this.said, this.curves);
+    const about = make("p", { class: "quiet" }, MEASURED);
+    const training = make("div", {}, this.title, this.said, this.curves, about);
     this.details = make("div", { class: "run" }, training, this.probe.element);
     this.element = make("div", { class: "runs" }, make("h1", { class: "unseen" }, "Runs"), this.list, this.details);
     /** @type {RunDetails | null} */

@@ -25,7 +25,32 @@ export function keyName(key) {
 
 /** What a few words of the trade mean, told where they stand. @type {Record<string, string>} */
 export const GLOSSARY = {
-  head: "A head is one of several parallel copies of attention in a layer; each learns to look for something different.",
+  head: "A head is one of several attentions side by side; each learns to look for something different.",
   layer: "A layer is one round of attention; the next one works on what this one found.",
+  query: "A query is what a word looks for, as a list of numbers: one row of the matrix.",
+  key: "A key is what a word can be found by, as a list of numbers: one column of the matrix.",
   weight: "A weight is the share of its attention that a word gives to another; a row adds up to 1.",
+  entropy: "Entropy, in bits, says how widely a head looks: 0 at one word alone, 3 at eight words alike.",
+};
+
+/** Marks that are not words of the text. @type {Record<string, string | undefined>} */
+export const MARKS = {
+  "</s>": "</s> marks the end of the text; a head that has nothing to look for often looks at it.",
+  "<s>": "<s> marks the start: the model reads it before it writes the first word.",
+};
+
+/** What each page is for. @type {Record<string, string>} */
+export const ABOUT = {
+  learn: "Learn tells how attention works, one idea per screen; every number is computed now.",
+  ask:
+    "Ask a model, and see what it looked at for its answer. Point at a word to see its links; click the scissors on " +
+    "a link to cut it, and read how the answer and its probability change.",
+  walk:
+    "Walk computes attention number by number, from left to right. Point at a number to see what it is made of; " +
+    "type another, and all later numbers follow.",
+  map: "Map shows every weight of a long text at once. Zoom in until each weight is a square of its own.",
+  runs:
+    "Runs shows how models learn: their losses and scores at each step, and what they looked at in one sentence at " +
+    "each checkpoint.",
+  words: "Words shows which words a model takes to be alike: each is a list of numbers, and so a point.",
 };

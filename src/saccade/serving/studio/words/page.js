@@ -43,6 +43,7 @@ class WordsPage {
     this.neighbours = make("ol", { class: "bars" });
     const about = [make("h2", {}, "Nearest words"), make("p", { class: "quiet" }, MEASURE)];
     this.near = make("section", { "aria-label": "Neighbours" }, ...about, this.neighbours);
+    this.unknown = make("p", { class: "error", role: "alert", hidden: true });
     this.pair = make("section", { class: "pair", "aria-label": "Two words" });
     this.scatter = new Scatter((word) => this.change({ word }));
     this.note = make("p", { class: "quiet" });
@@ -54,7 +55,8 @@ class WordsPage {
       this.note,
     );
     this.nothing = make("div", { class: "row", role: "status", hidden: true });
-    this.columns = make("div", { class: "word-columns" }, make("div", {}, this.pair, this.near), this.map);
+    const left = make("div", {}, this.unknown, this.pair, this.near);
+    this.columns = make("div", { class: "word-columns" }, left, this.map);
     const title = make("h1", { class: "unseen" }, "Words");
     this.element = make("div", { class: "words" }, title, this.form, this.nothing, this.columns);
     this.mapOf = "";
@@ -118,7 +120,8 @@ class WordsPage {
       const words = isKnown ? [word, ...(parts.other ? [parts.other] : [])].join(",") : "";
       this.drawPlane(await get(`${base}/map?${query({ side: parts.side, words, others: OTHERS, fixed: 1 })}`, signal));
       this.draw(isKnown ? found : { word: "", neighbours: [] });
-      if (!isKnown) throw found; // only now: the plane needs no word
+      this.unknown.textContent = isKnown ? "" : found.message; // in the place of the neighbours
+      reveal(this.unknown, !isKnown);
     });
     return undefined;
   }
