@@ -315,3 +315,31 @@ def test_a_scene_that_is_left_does_not_come_back(open_studio: OpenStudio, runnin
     page.keyboard.press("ArrowRight")
     page.wait_for_selector(".scene-picture[data-scene=recurrent][data-ready]")
     expect(page.locator(".block")).to_have_count(0)
+
+
+def test_what_a_scene_shows_is_in_its_address(open_studio: OpenStudio, running: Running) -> None:
+    """Wrong before: a query, a step or a sentence was lost when the page was loaded again."""
+    page = open_scene(open_studio, running, "look-up&q=2&temp=0.25")
+    expect(page.locator(".temperature")).to_have_text("temperature 0.250")
+    expect(page.get_by_label("The query")).to_have_value("1")
+    page.get_by_label("The query").select_option("2")
+    assert parts_of(page) == {"s": "look-up", "q": "3", "temp": "0.25"}
+    page = open_scene(open_studio, running, "recurrent&cell=gru&radius=1.2&at=5")
+    expect(page.locator(".arithmetic")).to_have_text(re.compile("back to step 5:"))
+    page = open_scene(open_studio, running, "positions&at=30")
+    expect(page.locator(".scene-picture [role=status]")).to_have_text(re.compile("^position 30:"))
+    page = open_scene(open_studio, running, "own&t=the+dog+sees+the+cat.")
+    expect(page.get_by_label("Your sentence")).to_have_value("the dog sees the cat.")
+    page.get_by_label("Your sentence").fill("")  # an empty sentence leaves nothing of the one before
+    expect(page.locator(".strip:visible")).to_have_count(0)
+    assert parts_of(page)["t"] == ""
+
+
+def test_a_number_opens_the_scene_that_has_it(open_studio: OpenStudio, running: Running) -> None:
+    page = open_scene(open_studio, running, "nope")  # a scene that is not there: the first is
+    expect(page.locator(".strip:visible")).to_have_count(1)
+    page.keyboard.press("4")
+    expect(page.locator("h1")).to_have_text(re.compile("^Softmax"))
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_contain_text("one idea per screen")
+    expect(page.get_by_role("dialog")).to_contain_text("A weight is the share")

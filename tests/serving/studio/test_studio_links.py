@@ -108,3 +108,34 @@ def test_a_link_that_is_cut_in_all_heads_is_restored_in_all(open_studio: OpenStu
     expect(page.locator(".chips li")).to_have_count(0)
     expect(cut).to_have_text(re.compile(f"Cut .* in {head_name(SELF, 1)}$"))
     assert "cut" not in parts_of(page)
+
+
+def test_all_heads_together_lead_to_the_head_with_most_of_the_link(
+    open_studio: OpenStudio, running: Running, look: dict[str, Any]
+) -> None:
+    page = open_studio(f"{ADDRESS}&a={SELF}&h=mean&row=2&col=1&pin=1")
+    readout(page, 2, 1)
+    page.get_by_role("radio", name="head", exact=True).check(force=True)
+    heads = look["attentions"][0]["heads"]
+    weights = [matrix(running, look, name=SELF, head=head, words=True)[2, 1] for head in range(heads)]
+    assert readout(page, 2, 1) == pytest.approx(max(weights), abs=1e-6)
+    assert parts_of(page)["h"] == str(int(np.argmax(weights)))
+
+
+def test_a_popup_closes_when_it_was_used_or_something_else_is_clicked(open_studio: OpenStudio) -> None:
+    page = open_studio(ADDRESS)
+    page.get_by_text("swap a word", exact=True).click()
+    page.get_by_label("Replacement word").fill("dog")
+    page.get_by_role("button", name="Swap", exact=True).click()
+    expect(page.locator("details.popup[open]")).to_have_count(0)
+    page.get_by_text("Share", exact=True).click()
+    expect(page.locator("details.popup[open]")).to_have_count(1)
+    page.locator(".figure h2").first.click()
+    expect(page.locator("details.popup[open]")).to_have_count(0)
+
+
+def test_the_text_goes_along_to_the_map(open_studio: OpenStudio) -> None:
+    page = open_studio(ADDRESS)
+    page.get_by_role("link", name="Map").click()
+    page.wait_for_selector("html[data-ready=map]")
+    assert parts_of(page)["t"] == SENTENCE

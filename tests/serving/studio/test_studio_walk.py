@@ -424,3 +424,47 @@ def test_without_a_model_there_is_a_way_back(open_studio: OpenStudio, runner: Ru
     page.get_by_label("start").select_option("retrieval")
     page.wait_for_selector(".step[data-step=sum]")
     expect(page.locator("#status .error")).to_be_hidden()
+
+
+def test_each_line_leads_to_what_is_made_of_its_block(open_studio: OpenStudio) -> None:
+    """Wrong before: the line of the values ran into the powers of the scores, which are not made of them."""
+    page = open_studio("/walk")
+    page.wait_for_selector(".flow-lines path")
+    joined = page.evaluate(
+        "() => [...document.querySelectorAll('.flow-lines path')].map(p => [p.dataset.from, p.dataset.to])"
+    )
+    for from_, to in [("scores", "powers"), ("powers", "weights"), ("weights", "weighted"), ("values", "weighted")]:
+        assert [from_, to] in joined
+    assert [from_ for from_, to in joined if to in ("scores", "powers")] == ["queries", "keys", "scores"]
+    low = page.evaluate(
+        """() => {
+          const box = document.querySelector('[data-block=powers]').getBoundingClientRect();
+          const path = document.querySelector('[data-from=values]');
+          const top = document.querySelector('.flow-lines').getBoundingClientRect().top;
+          const middle = path.getPointAtLength(path.getTotalLength() / 2).y + top;
+          return middle - box.bottom;
+        }"""
+    )
+    assert low > 0  # it goes round the block that is in its way
+
+
+def test_what_is_read_out_follows_an_edit(open_studio: OpenStudio) -> None:
+    """Wrong before: "1 is given" with 2 in the cell, and a sum for a score that was typed over it."""
+    page = open_studio("/walk")
+    given = page.locator("[data-step=inputs] td[data-row='0'][data-column='0'] input")
+    given.fill("2")
+    said = page.locator(".arithmetic")
+    expect(said).to_have_text("2 is given")
+    page.locator("[data-step=scores] td[data-row='0'][data-column='0'] input").fill("9")
+    expect(said).to_have_text("9 was typed here, in place of what is computed")
+    page.get_by_role("button", name="As it was").click()
+    expect(said).to_have_text("1·0 + 0·1 + 2·1 = 2")
+    page.get_by_label("score", exact=True).select_option("cosine")
+    expect(said).to_contain_text("|q_i|")  # not a sum of products
+
+
+def test_an_address_that_asks_for_what_is_not_there(open_studio: OpenStudio) -> None:
+    page = open_studio("/walk?score=zzz", may_refuse=True)
+    expect(page.locator(".error:visible")).to_have_text(re.compile("There is no score 'zzz'"))
+    expect(page.locator("[data-step=weights]")).to_be_visible()  # the walk as it is given
+    assert "score" not in parts_of(page)
