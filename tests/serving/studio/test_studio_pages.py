@@ -182,3 +182,10 @@ def test_in_the_frame_of_another_page_nothing_can_be_changed(open_studio: OpenSt
     expect(page.locator(".sentence:visible .answer")).to_be_visible()
     for selector in ("header", ".ask-tools", ".input", ".seen-head"):
         expect(page.locator(selector).first).to_be_hidden()
+
+
+def test_an_address_that_is_no_page_leads_to_one(open_studio: OpenStudio, running: Running) -> None:
+    page = open_studio("/foo", may_refuse=True, until="text=There is no page at this address.")
+    page.get_by_role("link", name="Open the studio").click()
+    page.wait_for_selector("html[data-ready]")
+    assert running.client.get("/foo").json() == {"error": "There is nothing at this address."}  # for a program

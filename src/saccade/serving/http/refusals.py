@@ -7,7 +7,7 @@ import math
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from saccade.errors import SaccadeError, TooLargeError, describe_invalid
 
@@ -16,6 +16,13 @@ __all__ = ["Refused", "refusal", "sentence_of", "status_of"]
 
 #: Parts of pydantic's error locations that are not field names.
 _NOT_FIELDS = ("body", "query", "path", "header", "str", "list[str]", "list[constrained-str]")
+
+
+#: What a browser shows at an address that is no page.
+_NO_PAGE = """<!doctype html>
+<html lang="en"><title>There is no page here · Saccade</title>
+<p>There is no page at this address. <a href="/">Open the studio</a></p></html>
+"""
 
 
 class Refused(Exception):
@@ -67,9 +74,11 @@ async def answer_error(request: Request, error: Exception) -> JSONResponse:
     return refusal(request.url.path, status_of(error), sentence_of(error), headers)
 
 
-async def answer_http_error(request: Request, error: Exception) -> JSONResponse:
-    """Answer a refusal by the framework, such as an unknown path or method."""
+async def answer_http_error(request: Request, error: Exception) -> Response:
+    """Answer a refusal by the framework, such as an unknown path or method; for a browser, as a page."""
     assert isinstance(error, HTTPException)
+    if error.status_code == 404 and request.headers.get("sec-fetch-mode") == "navigate":
+        return HTMLResponse(_NO_PAGE, 404)
     said = {404: "There is nothing at this address.", 405: "This address does not support this method."}
     headers = dict(error.headers) if error.headers else None
     return refusal(request.url.path, error.status_code, said.get(error.status_code, str(error.detail)), headers)

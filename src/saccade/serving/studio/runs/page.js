@@ -41,7 +41,7 @@ class RunsPage {
       void this.showProbe().catch((error) => studio.status.fail(error));
     });
     const about = make("p", { class: "quiet" }, MEASURED);
-    const training = make("div", {}, this.title, this.said, this.curves, about);
+    const training = make("div", {}, this.title, this.said, about, this.curves);
     this.details = make("div", { class: "run" }, training, this.probe.element);
     this.element = make("div", { class: "runs" }, make("h1", { class: "unseen" }, "Runs"), this.list, this.details);
     /** @type {RunDetails | null} */
