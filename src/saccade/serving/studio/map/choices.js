@@ -46,7 +46,7 @@ export class MapChoices {
     const labelled = (/** @type {string} */ name, /** @type {HTMLElement} */ one) =>
       make("label", { class: "check quiet" }, name, one);
     const layer = labelled("layer", this.layer);
-    this.ofMap = [layer, labelled("head", this.head), this.pool, labelled("darkest at weight", this.ink), zoom];
+    this.ofMap = [layer, labelled("head", this.head), this.pool, labelled("darkest at", this.ink), zoom];
     this.element = make("div", { class: "row" }, this.made, ...this.ofMap);
     this.area = make("textarea", {
       rows: 6,

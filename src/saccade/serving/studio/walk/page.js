@@ -20,7 +20,7 @@ import { StepView } from "./step.js";
  * @typedef {import("../shared/types.js").WalkDocument} WalkDocument
  */
 
-const POINT = "Point at a number to see what it is made of. Type, drag or use ↑ ↓ to change it.";
+const POINT = "Point at a number, or at a colour, to see what it is made of. Type, drag or use ↑ ↓ to change it.";
 /** @param {HTMLElement} place @param {Studio} studio @returns {PageView} */
 export function open(place, studio) {
   const page = new WalkPage(studio);
