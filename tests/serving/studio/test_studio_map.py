@@ -189,11 +189,11 @@ def test_the_ink_follows_the_weights_that_are_seen(open_studio: OpenStudio, runn
     assert ink < 1
     page = open_studio(f"/map?m=filler&t={text}&a={LAYER}&h=1")
     page.wait_for_selector(".map[data-ready=yes]")
-    expect(page.get_by_label("ink at")).to_have_value("auto")
+    expect(page.get_by_label("darkest at")).to_have_value("auto")
     legend = page.locator(".legend .mono").last
     expect(legend).to_have_text(f"{ink:.3f} and more")
-    expect(page.get_by_label("ink at").locator("option").first).to_have_text(f"auto: {ink:g}")
-    page.get_by_label("ink at").select_option("0.00002")
+    expect(page.get_by_label("darkest at").locator("option").first).to_have_text(f"auto: {ink:g}")
+    page.get_by_label("darkest at").select_option("0.00002")
     expect(legend).to_have_text("2e−5 and more")
     assert parts_of(page)["ink"] == "0.00002"
 

@@ -176,7 +176,7 @@ def test_a_model_without_words_says_so_and_leads_to_others(open_studio: OpenStud
 
 def test_an_unknown_word_is_a_sentence(open_studio: OpenStudio) -> None:
     page = open_studio("/words?m=back&word=zebra", may_refuse=True)
-    expect(page.locator("#status .error")).to_have_text("The model does not know the word 'zebra' (source vocabulary).")
+    expect(page.locator(".words .error")).to_have_text("The model does not know the word 'zebra' (source vocabulary).")
 
 
 def test_words_begins_with_a_model_that_has_words(

@@ -49,7 +49,7 @@ function hasPart(word, part) {
  */
 export function unseenParts(model, state, look, given) {
   const why = whyUnseen(state, look);
-  if (look.id === null || typeof given !== "string" || !model.reads) return [why];
+  if (look.id === null || typeof given !== "string" || model.reads === false) return [why];
   const map = { class: "button small", "data-page": "map", href: addressOf("map", { m: model.name, t: given }) };
   return [`${why} Map shows texts of any length: `, make("a", map, "open this text in Map")];
 }
