@@ -111,8 +111,10 @@ function barOf({ gradient, cell_path }, step, isChosen) {
 
 /** @param {Unrolled} unrolled @param {number} step */
 function sentenceOf({ gradient, cell_path, outputs }, step) {
-  const written = (/** @type {number | null} */ norm) =>
-    norm === null ? "∞ (too large to represent)" : norm >= 0.01 && norm < 1000 ? number(norm, 3) : norm.toExponential(1);
+  const written = (/** @type {number | null} */ norm) => {
+    if (norm === null) return "∞ (too large to represent)";
+    return norm >= 0.01 && norm < 1000 ? number(norm, 3) : norm.toExponential(1);
+  };
   const path = cell_path ? `; along its memory c alone × ${written(cell_path[step + 1])}` : "";
   return `from step ${outputs.length} back to step ${step + 1}: gradient × ${written(gradient[step + 1])}${path}`;
 }

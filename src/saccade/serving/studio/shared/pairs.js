@@ -129,7 +129,8 @@ export class PairMatrix {
   /** @param {[number, number] | undefined} pair */
   tell(pair) {
     if (!this.shown || !pair) return;
-    this.said.textContent = `${pairName(this.shown.sequence, pair)}: ${percent(probabilityOf(this.shown.probabilities, pair))}`;
+    const { sequence, probabilities } = this.shown;
+    this.said.textContent = `${pairName(sequence, pair)}: ${percent(probabilityOf(probabilities, pair))}`;
   }
 
   /** @param {KeyboardEvent} event */

@@ -118,12 +118,10 @@ function pathsOf({ agents, chosen, before }, name, agent, place) {
   const { past, likely, drawn } = agents[name];
   const now = past[past.length - 1];
   const isChosen = agent === chosen.agent;
-  const line = (/** @type {number[][]} */ points, /** @type {string} */ kind) =>
-    svg("polyline", {
-      class: `path ${kind}`,
-      "data-chosen": isChosen ? "" : null,
-      points: points.map((point) => place(point).map((one) => one.toFixed(1)).join(",")).join(" "),
-    });
+  const line = (/** @type {number[][]} */ some, /** @type {string} */ kind) => {
+    const points = some.map((point) => place(point).map((one) => one.toFixed(1)).join(",")).join(" ");
+    return svg("polyline", { class: `path ${kind}`, "data-chosen": isChosen ? "" : null, points });
+  };
   const others = isChosen ? drawn.map((one) => line([now, ...one], "drawn")) : [];
   const old = isChosen && before ? [line([now, ...before[name].likely], "before")] : [];
   return [...others, ...old, line(past, "past"), line([now, ...likely], "likely")];
