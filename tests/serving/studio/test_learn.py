@@ -64,7 +64,8 @@ def test_every_scene_is_for_everyone_and_reached_by_arrow_keys(
         assert page.evaluate("() => document.documentElement.scrollWidth <= 1280")
         assert page.evaluate(SMALL) == [], name
         assert len(page.locator(".caption").inner_text().rstrip(".").split(". ")) <= 2
-        assert page.evaluate("() => document.documentElement.scrollHeight <= 800"), name
+        # the scene and its ways fit the window; what the lab measured stands below
+        assert page.evaluate("() => document.querySelector('.scene-ways').getBoundingClientRect().bottom <= 800"), name
         if place + 1 < len(SCENES):
             page.locator("h1").click()
             page.keyboard.press("ArrowRight")
