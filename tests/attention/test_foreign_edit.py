@@ -396,36 +396,3 @@ def test_an_edit_is_refused_where_the_backward_pass_would_compute_the_attention_
     unedited = model(x)
     unedited.sum().backward()
     assert x.grad is not None
-
-
-class KeepsKeys(nn.Module):
-    """Keeps the keys of earlier passes itself, as a list that grows, a buffer or a buffer behind a mask."""
-
-    def __init__(self, keeps: str) -> None:
-        super().__init__()
-        self.keeps, self.project, self.kept = keeps, nn.Linear(8, 24), torch.zeros(2, 1, 2, 16, 4)
-
-    def forward(self, x: Tensor, first: int = 0) -> Tensor:
-        query, *new = (part.unflatten(-1, (2, 4)).transpose(1, 2) for part in self.project(x).chunk(3, -1))
-        last = first + x.shape[1]
-        self.kept = self.kept.clone()
-        self.kept[:, :, :, first:last] = torch.stack(new)
-        mask = torch.arange(16) <= torch.arange(first, last)[:, None]
-        end = 16 if self.keeps == "behind a mask" else last
-        key, value = self.kept[:, :, :, :end]
-        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask[:, :end])
-
-
-@pytest.mark.parametrize("keeps", ["growing", "behind a mask"])
-@pytest.mark.parametrize("chunks", [(5, 1, 1), (4, 4), (1, 1)])
-def test_a_link_is_not_forbidden_at_positions_that_are_not_known(keeps: str, chunks: tuple[int, ...]) -> None:
-    model, x, first = KeepsKeys(keeps), torch.randn(1, 8, 8), 0
-    refused = pytest.raises(
-        OptionError, match=r"keeps the keys of earlier forward passes where their number is not told"
-    )
-    with refused, saccade.edit(model, without_links=[("attention", 0, 0)]):
-        for length in chunks:
-            model(x[:, first : first + length], first)
-            first += length
-    with saccade.edit(model, without_links=[("attention", 6, 2)]):  # a new text, in one pass
-        model(torch.randn(1, 8, 8))

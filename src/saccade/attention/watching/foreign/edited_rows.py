@@ -2,51 +2,69 @@
 
 An edit names positions of a text, but a call of torch's attention only has rows. In a forward pass over a whole text
 the two are the same. In a step of a generation they are not: then the cache that the model is given tells how many
-positions came before, and if nothing tells it, the edit is refused.
+positions came before. If nothing tells it, the tokens of the keys (``rows``) must prove that the rows are the first
+ones of the text, and if they do not, the edit is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum, auto
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from saccade.attention.equation import Call
+from saccade.attention.watching.foreign.identity import HASHED, LEARNED, MADE, NOBODY, kind_of, sequence_of, unseen
+from saccade.attention.watching.foreign.lineage import Lineage, source_of
 from saccade.attention.watching.foreign.running import RunningModule
-from saccade.attention.watching.interventions import RowRange, Target, cannot
+from saccade.attention.watching.interventions import RowRange, Target, active_edits, cannot, targets_of
 
-__all__ = ["CallStep", "EditedCalls", "cached_positions", "rows_of"]
+__all__ = ["CallStep", "EditedCalls", "Start", "cached_positions", "rows_of"]
 
 NO_CACHE_LENGTH = (
     "the model was given a {} object that does not tell how many positions it holds, so the positions of this call are "
     "not known; run the model once over the whole text"
 )
 KEPT = (
-    "it keeps the keys of earlier forward passes where their number is not told, so the positions of this call are not "
-    "known; run the model once over the whole text"
+    "nothing tells which positions of the text its queries and keys are: the model keeps the keys of earlier steps "
+    "itself, or adds other keys to those of the text; run it once over the whole text, within the block"
 )
 SEVERAL = "its module calls it several times in one forward pass, and the positions of its rows are not known"
 DROPPED = "its cache dropped old keys, so its columns are not the positions of the text"
 
 
+class Start(Enum):
+    """What the tokens of queries and keys prove about where the queries are in their text."""
+
+    FIRST = auto()  # they are its first positions
+    FIRST_IF_HIDDEN = auto()  # they are, if a mask hides the keys behind theirs; else it may be a full cache
+    LATER = auto()  # keys that this forward pass did not compute come before theirs
+    UNKNOWN = auto()
+
+
 class CallStep(NamedTuple):
     """Where in a forward pass a call is made."""
 
-    cached: int | str  # how many positions came before this forward pass, or what was given that does not tell
+    cached: int | str | None  # see ``cached_positions``
     use: int  # which call of its module this is, counted from 1
     last_key: Tensor | None  # of the call before this one
-    continues: bool = False  # whether its keys begin with those of an earlier forward pass
+    start: Start
+    is_later: bool  # whether its forward pass, or its keys, continue an earlier one
 
 
-def cached_positions(given: Sequence[object]) -> int | str:
-    """Return how many positions the cache in these arguments holds, or the name of its class if it does not say."""
+def cached_positions(given: Sequence[object]) -> int | str | None:
+    """Return how many positions the cache in these arguments holds; the name of its class if it does not say.
+
+    Without a cache, return None: the modules may still keep keys themselves.
+    """
     for part in given:
         if hasattr(part, "get_seq_length"):  # the caches of Hugging Face
             return int(part.get_seq_length())
     unknown = [type(part).__name__ for part in given if not isinstance(part, dict)]
-    return unknown[0] if unknown else 0
+    return unknown[0] if unknown else None
 
 
 class _Last(NamedTuple):
@@ -65,20 +83,36 @@ class EditedCalls:
     def __init__(self) -> None:
         self._last: dict[int, _Last] = {}  # of each module
 
-    def note(self, runs: Sequence[RunningModule], query: Tensor, key: Tensor) -> CallStep:
+    def look(
+        self, runs: Sequence[RunningModule], query: Tensor, key: Tensor, lineage: Lineage, is_turned: bool
+    ) -> Start:
+        """Note whether a call, edited or not, shows that its forward pass is a later step of a text."""
+        if not any(target.needs_positions for edit in active_edits() for target in edit.targets.values()):
+            return Start.UNKNOWN
+        start, outermost = start_of(query, key, lineage, is_turned), runs[0]
+        outermost.is_later = outermost.is_later or start is Start.LATER
+        if outermost.is_later and outermost.linked is not None and not isinstance(outermost.cached, int):
+            raise cannot(outermost.linked, KEPT)
+        return start
+
+    def note(
+        self, runs: Sequence[RunningModule], query: Tensor, key: Tensor, lineage: Lineage, is_turned: bool
+    ) -> CallStep:
         """Note a call of the innermost running module; return where in the forward pass it is made."""
         module, outermost, innermost = runs[-1].module, runs[0], runs[-1].number
+        start = self.look(runs, query, key, lineage, is_turned)
+        outermost.linked = next((one.name for one in targets_of(module) if one.needs_positions), outermost.linked)
         last = self._last.get(id(module))
-        number, continues = 1, False
+        number, is_later = 1, outermost.is_later
         if last is not None and last.outermost != outermost.number:
-            continues = _continues(last, query, key)
+            is_later = is_later or _continues(last, query, key)
         if last is not None and last.outermost == outermost.number:
             # Two calls that differ in their values alone (DiffLlama) are one attention.
             is_same = last.innermost == innermost and torch.equal(last.query, query) and torch.equal(last.key, key)
             number = last.number + (not is_same)
         query, key = (part.detach().clone() for part in (query, key))  # the caller may overwrite them
         self._last[id(module)] = _Last(outermost.number, innermost, number, query, key)
-        return CallStep(outermost.cached, number, None if last is None else last.key, continues)
+        return CallStep(outermost.cached, number, None if last is None else last.key, start, is_later)
 
 
 def _continues(last: _Last, query: Tensor, key: Tensor) -> bool:
@@ -90,18 +124,62 @@ def _continues(last: _Last, query: Tensor, key: Tensor) -> bool:
     return torch.equal(known[..., :rows, :], key[..., :rows, :])
 
 
-def rows_of(call: Call, key: Tensor, targets: Sequence[Target], step: CallStep) -> RowRange:
-    """Return the positions of a call's rows in the text; raise an error if an edit needs them and they are unknown."""
+@unseen()
+def start_of(query: Tensor, key: Tensor, lineage: Lineage, is_turned: bool) -> Start:
+    """Return what is proved about where the queries of a call are; ``is_turned``: see ``Rows.positions``."""
+    number = lineage.new_number()
+    found = [lineage.rows.positions(part, number, is_turned) for part in (query, key)] if lineage.is_on else []
+    if not found or found[0] is None or found[1] is None:
+        return Start.UNKNOWN
+    rows, columns = found[0].ids, found[1].ids
+    num_rows = rows.shape[1]
+    if columns.shape[1] <= num_rows:
+        return Start.FIRST
+    is_own = torch.isin(columns, rows[rows != NOBODY])
+    if not bool(is_own.any()):
+        if is_turned and torch.equal(key[-num_rows:], query):  # what torch's function projects itself
+            return Start.LATER
+        is_cross = source_of(lineage.marks(query), lineage.marks(key)) == "cross"
+        return Start.FIRST if is_cross or _are_two_inputs(rows, columns) else Start.UNKNOWN
+    is_alike = len(rows) == len(columns) and torch.equal(columns[:, :num_rows], rows)
+    if is_alike and not bool(is_own[:, num_rows:].any()):
+        return Start.FIRST if bool(_is_of_pass(columns, rows)[:, num_rows:].all()) else Start.FIRST_IF_HIDDEN
+    first = int(is_own.any(0).nonzero()[0])
+    is_later = is_alike or not bool(_is_of_pass(columns, rows)[:, :first].all())
+    return Start.LATER if is_later else Start.UNKNOWN
+
+
+def _are_two_inputs(rows: Int[Tensor, "B Q"], columns: Int[Tensor, "B K"]) -> bool:
+    """Return whether queries and keys are tokens of different sequences."""
+    are_tokens = all(bool(((ids != NOBODY) & (ids < HASHED)).all()) for ids in (rows, columns))
+    return are_tokens and not bool(torch.isin(sequence_of(columns), sequence_of(rows)).any())
+
+
+def _is_of_pass(columns: Int[Tensor, "B K"], rows: Int[Tensor, "B Q"]) -> Bool[Tensor, "B K"]:
+    """Return which keys this forward pass has made of the sequence of its queries, of a picture or of parameters."""
+    is_token = (columns != NOBODY) & (columns < HASHED)
+    own = sequence_of(rows[(rows != NOBODY) & (rows < HASHED)])
+    is_made = (kind_of(columns) == MADE) | (kind_of(columns) == LEARNED)
+    return is_token & (is_made | torch.isin(sequence_of(columns), own))
+
+
+def rows_of(call: Call, key: Tensor, targets: Sequence[Target], step: CallStep, hides_rest: bool) -> RowRange:
+    """Return the positions of a call's rows in the text; raise an error if an edit needs them and they are unknown.
+
+    ``hides_rest`` says whether a mask hides the keys behind those of its queries (``Start.FIRST_IF_HIDDEN``).
+    """
     _, _, num_rows, num_columns = call.shape
+    is_told = isinstance(step.cached, int)
     first = step.cached if isinstance(step.cached, int) else 0
     if any(target.needs_positions for target in targets):
         name = targets[0].name
         if num_rows != num_columns and isinstance(step.cached, str):
             raise cannot(name, NO_CACHE_LENGTH.format(step.cached))
-        if step.continues and not step.cached:
-            raise cannot(name, KEPT)
         if num_rows != num_columns and step.use > 1:
             raise cannot(name, SEVERAL)
+        is_first = step.start is Start.FIRST or hides_rest
+        if not is_told and (step.is_later or (num_rows < num_columns and not is_first)):
+            raise cannot(name, KEPT)
         asks_again = step.last_key is not None and torch.equal(step.last_key, key)
         if first and num_columns < first + num_rows and not asks_again:
             raise cannot(name, DROPPED)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from saccade.attention.equation import Call
 from saccade.attention.watching.foreign.call import SDPA, call_of_sdpa
-from saccade.attention.watching.foreign.edited_rows import CallStep, rows_of
+from saccade.attention.watching.foreign.edited_rows import CallStep, Start, rows_of
 from saccade.attention.watching.foreign.running import RunningModule
 from saccade.attention.watching.foreign.torch_modules import believes_causal, call_of_function
 from saccade.attention.watching.interventions import (
@@ -68,10 +68,19 @@ def run_edited(
             raise no_such_head(name, head, call.shape[1])
     for target in targets:
         target.has_run = True
-    where = rows_of(call, bound["key"], targets, step)
+    where = rows_of(call, bound["key"], targets, step, step.start is Start.FIRST_IF_HIDDEN and _hides_rest(call))
     allowed = _allowed(call, targets, where)
     run = _run_sdpa if is_sdpa else _run_multi_head
     return run(bound, call, allowed, targets, where)
+
+
+def _hides_rest(call: Call) -> bool:
+    """Return whether the mask of a call hides all keys behind as many as it has queries."""
+    _, _, num_rows, num_columns = call.shape
+    if num_rows >= num_columns:
+        return True
+    rest = _dense_mask(call)[..., num_rows:]
+    return not bool((rest if rest.dtype == torch.bool else rest > FORBIDDEN).any())
 
 
 def bound_sdpa(arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:

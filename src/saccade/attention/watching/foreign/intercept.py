@@ -216,6 +216,10 @@ class Forwards(threading.local):
                 for outer in self.runs:
                     if outer is not run:
                         outer.attended.append(run.module)
+                if isinstance(run.module, nn.MultiheadAttention):
+                    query, key = (_argument(name, place, arguments, named) for place, name in enumerate(QKV[:2]))
+                    is_turned = query.ndim == 3 and torch_modules.is_turned(run.module)
+                    self._edited.look(self.runs, query, key, self.lineage, is_turned)
             check_edited(run)
         if run.way is Way.CALLS:
             return
@@ -268,19 +272,21 @@ class Forwards(threading.local):
             self._check_direct(caller)
         module = self.runs[-1].module if self.runs else None
         targets = targets_of(module)
+        query, key, value = (_argument(name, place, arguments, named) for place, name in enumerate(QKV))
+        is_turned = function is not SDPA and query.ndim == 3
         if module is not None and targets:
             if function is SDPA:
-                self._layouts.check(module, _argument("query", 0, arguments, named), targets)
-            query, key, _ = (_argument(name, place, arguments, named) for place, name in enumerate(QKV))
-            step = self._edited.note(self.runs, query, key)
+                self._layouts.check(module, query, targets)
+            step = self._edited.note(self.runs, query, key, self.lineage, is_turned)
             output, named = run_edited(function, arguments, named, targets, step)
             arguments = ()
         else:
+            if module is not None and active_edits():
+                self._edited.look(self.runs, query, key, self.lineage, is_turned)
             output = function(*arguments, **named)
         if module is not None and active_edits():
             for run in self.runs:
                 run.attended.append(module)
-        query, key, value = (_argument(name, place, arguments, named) for place, name in enumerate(QKV))
         if not self._audience.is_present():
             self._pass_on(query, output[0] if isinstance(output, tuple) else output)
             return output
@@ -302,7 +308,7 @@ class Forwards(threading.local):
         if is_sdpa and isinstance(call, Call) and self._audience.wants_values():
             after, self.followed = follow(call, result, fold)
             call = replace(call, after=after)
-        self._show(call, module, Given(query, key, value, fold, not is_sdpa and query.ndim == 3), result)
+        self._show(call, module, Given(query, key, value, fold, is_turned), result)
         return output
 
     def _pass_on(self, query: Tensor, output: Tensor) -> None:

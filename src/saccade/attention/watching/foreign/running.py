@@ -44,7 +44,9 @@ class RunningModule:
     marks: Marks | None = None  # for one of torch's modules: those of what it has computed so far
     rows: Positions | None = None  # for one of torch's modules: those of what it was given
     given: tuple[Any, ...] = ()  # for one of torch's modules: its arguments, before hooks of its own changed them
-    cached: int | str = 0  # for an outermost run that is edited: see ``cached_positions``
+    cached: int | str | None = None  # for an outermost run that is edited: see ``cached_positions``
+    is_later: bool = False  # for an outermost run: whether a call showed that it is a later step of a text
+    linked: str | None = None  # for an outermost run: an attention that was edited at positions of the text
     attended: list[nn.Module] = field(default_factory=list)  # the modules inside that have called attention
 
 
