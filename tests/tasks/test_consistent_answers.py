@@ -15,6 +15,7 @@ from torch import nn
 import saccade
 import untrained
 from saccade.attention import editable
+from saccade.attention.weights import Sparsemax
 from saccade.errors import StaleTraceError
 from saccade.models import lower_precision
 from saccade.tasks.base.answer import Answer
@@ -82,6 +83,20 @@ def shifted_unseen(network: nn.Module) -> None:
     next(network.parameters()).data.add_(1)  # torch counts no change of the tensor
 
 
+def swapped_unseen(network: nn.Module) -> None:
+    """Swap two rows, which leaves the plain sum as it is."""
+    weight = next(one for one in network.parameters() if one.ndim > 1 and len(one) > 1).data
+    weight[[0, 1]] = weight[[1, 0]]
+
+
+def hooked(network: nn.Module) -> None:
+    list(network.modules())[-1].register_forward_hook(lambda module, given, found: found * 2)
+
+
+def partly_trained(network: nn.Module) -> None:
+    list(network.modules())[-1].train()
+
+
 def loaded(network: nn.Module) -> None:
     network.load_state_dict({name: tensor + 1 for name, tensor in network.state_dict().items()})
 
@@ -90,7 +105,9 @@ def lowered(network: nn.Module) -> None:
     lower_precision(network, "bf16")
 
 
-@pytest.mark.parametrize("change", [shifted, shifted_unseen, loaded, lowered, nn.Module.train])
+@pytest.mark.parametrize(
+    "change", [shifted, shifted_unseen, swapped_unseen, loaded, lowered, nn.Module.train, partly_trained, hooked]
+)
 def test_an_answer_of_a_model_that_has_changed_is_not_seen(
     model: tuple[Predictor, Any], change: Callable[[nn.Module], Any]
 ) -> None:
@@ -112,6 +129,34 @@ def test_counted_changes_are_noticed_without_a_checksum(tmp_path: Path, change: 
     change(predictor.model)
     with pytest.raises(StaleTraceError):
         answer.view  # noqa: B018
+
+
+def test_an_answer_of_a_layer_with_other_weights_is_not_seen(tmp_path: Path) -> None:
+    predictor = saccade.open(untrained.tagger(tmp_path / "model"))
+    answer = predictor.predict([SENTENCE])[0]
+    layer = next(iter(editable(predictor.model).values()))
+    layer.weights = Sparsemax()
+    with pytest.raises(StaleTraceError):
+        answer.view  # noqa: B018
+
+
+def test_an_edit_keeps_the_output_that_it_was_given(tmp_path: Path) -> None:
+    predictor = saccade.open(untrained.translator(tmp_path / "model"))
+    layer = editable(predictor.model)["encoder.0.self"]
+    value = torch.ones(layer.head_width)
+    with saccade.edit(predictor.model, set_heads={"encoder.0.self:0": value}):
+        answer, expected = (predictor.predict([SENTENCE])[0] for _ in range(2))
+        found = weights(expected)
+    value.zero_()
+    assert_same(weights(answer), found)
+
+
+def test_an_answer_in_lower_precision_is_seen_in_it(tmp_path: Path) -> None:
+    predictor = saccade.open(untrained.tagger(tmp_path / "model"))
+    with torch.autocast("cpu", torch.bfloat16):
+        answer, expected = (predictor.predict([SENTENCE])[0] for _ in range(2))
+        found = weights(expected)
+    assert_same(weights(answer), found)
 
 
 def test_an_answer_between_two_hidden_changes_is_not_seen(tmp_path: Path) -> None:

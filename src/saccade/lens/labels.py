@@ -17,7 +17,7 @@ from saccade.errors import OptionError, ShapeError, UnknownNameError
 from saccade.lens.axis import Axis, is_cross_by_name
 from saccade.lens.given import GivenTrace
 
-__all__ = ["Labelled", "Tokens", "label"]
+__all__ = ["AxisLabels", "Tokens", "label"]
 
 Words = Sequence[int | None]
 #: Which sequence an attention's rows are: that of ``tokens``, that of ``source_tokens``, or unknown.
@@ -30,7 +30,7 @@ NO_SOURCE = "{} numbered, because source_tokens were not given"
 OTHER_LENGTH = "rows and columns are numbered, because {} were given, but it has {} rows and {} columns"
 
 
-class Labelled(NamedTuple):
+class AxisLabels(NamedTuple):
     """Rows and columns of each attention, and why some of them are numbered."""
 
     axes: dict[str, tuple[Axis, Axis]]
@@ -88,7 +88,7 @@ class Tokens(NamedTuple):
         return f"{0 if self.target is None else len(self.target)} tokens{source}"
 
 
-def label(traces: Mapping[str, Trace], given: Tokens) -> Labelled:
+def label(traces: Mapping[str, Trace], given: Tokens) -> AxisLabels:
     """Label the rows and columns of every attention with these tokens, or number them."""
     for tower in given.towers:
         if not any(_is_in(name, tower) for name in traces):
@@ -106,7 +106,7 @@ def label(traces: Mapping[str, Trace], given: Tokens) -> Labelled:
     _check_used(traces, given, fits)
     if given.target is not None:
         _check_one_sequence(traces, [name for name, fit in fits.items() if fit.rows is given.target])
-    return Labelled(axes, notes)
+    return AxisLabels(axes, notes)
 
 
 def _fit(name: str, trace: Trace, given: Tokens, side: Side, is_other: bool) -> _Fit:

@@ -120,7 +120,7 @@ def task_named(name: Any, where: str = "") -> Entry:
             f"{where or 'The command'} names the task 'autoencoder'; use text-autoencoder for texts, image-autoencoder "
             "for images."
         )
-    if name in PRETRAINED_TASKS:
+    if isinstance(name, str) and name in PRETRAINED_TASKS:
         raise OptionError(f"Saccade does not train models for {name}; it opens those of other libraries.")
     if not isinstance(name, str) or name not in TASKS:
         raise UnknownNameError("task", name, TASKS, f"{where}: there is" if where else "There is")

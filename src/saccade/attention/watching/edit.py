@@ -100,7 +100,8 @@ def make_edit(
         if value is not None and not isinstance(value, Tensor):
             raise OptionError(f"The output for {given} must be a tensor, not {type(value).__name__}.")
         made.targets[id(owner)] = target
-        target.heads.append(HeadOutput(given, head, value, use=use))
+        kept = None if value is None else value.clone()  # the caller may write into the tensor later
+        target.heads.append(HeadOutput(given, head, kept, use=use))
     for link in without_links:
         given, row, column = _checked(link)
         owner, target, head, use = _find(names, made, given)

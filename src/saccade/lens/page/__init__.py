@@ -205,21 +205,7 @@ def _content(
         matrices += [_matrix(view, name, head) for head in numbers]
         if progress is not None:
             progress(len(attentions) / len(chosen))
-    rollouts = []
-    for stack, names in view.stacks.items():
-        if len(names) > 1 and all(len(chosen.get(name, ())) == view.heads(name) for name in names):
-            axis = _index_of(axes, view.rows[names[0]])
-            members = [visible_text(name) for name in names]
-            rollouts.append(
-                {
-                    "name": visible_text(stack),
-                    "axis": axis,
-                    "layers": members,
-                    "matrix": len(matrices),
-                    "note": view.assumption(names),
-                }
-            )
-            matrices.append(Matrix(_numpy(view.rollout(stack, assume_only_attention=True))))
+    rollouts = _add_rollouts(view, chosen, axes, matrices)
     content = {
         "title": visible_text(title),
         "coverage": None if view.coverage is None else _covered(view.coverage, len(chosen)),
@@ -237,6 +223,26 @@ def _content(
         "ramps": {"light": _colours(dark=False), "dark": _colours(dark=True)},
     }
     return content, matrices
+
+
+def _add_rollouts(
+    view: View, chosen: Mapping[str, Sequence[int]], axes: list[Axis], matrices: list[Matrix]
+) -> list[dict[str, Any]]:
+    """Append the rollout of each stack whose heads are all on the page, and return what the page says about each."""
+    rollouts: list[dict[str, Any]] = []
+    for stack, names in view.stacks.items():
+        if len(names) > 1 and all(len(chosen.get(name, ())) == view.heads(name) for name in names):
+            rollouts.append(
+                {
+                    "name": visible_text(stack),
+                    "axis": _index_of(axes, view.rows[names[0]]),
+                    "layers": [visible_text(name) for name in names],
+                    "matrix": len(matrices),
+                    "note": view.assumption(names),
+                }
+            )
+            matrices.append(Matrix(_numpy(view.rollout(stack, assume_only_attention=True))))
+    return rollouts
 
 
 def _covered(coverage: Coverage, on_page: int) -> dict[str, Any]:

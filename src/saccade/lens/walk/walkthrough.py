@@ -103,8 +103,7 @@ def walkthrough(
         source: where keys and values come from in cross-attention.
         W_output: applied to the sum, as in multi-head attention.
         W_score: the vector w of the additive score, as a matrix of one column.
-        heads: number of heads; the columns are divided among them. As many heads as columns give each channel its own
-            softmax (004).
+        heads: number of heads, which divide the columns. As many heads as columns give each channel a softmax (004).
         tokens: names of the inputs or queries; ``source_tokens`` names the keys, ``value_names`` the values' columns.
         mask: "none", "causal", "window:R", a boolean matrix (Q, K) in which True = may attend, or a mask rule.
         bias: a matrix (Q, K) that is added to the scores, such as ALiBi's.

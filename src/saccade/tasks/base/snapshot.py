@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from types import FunctionType
 from typing import Any, Generic, NoReturn, ParamSpec, Protocol, TypeVar
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
+from saccade.attention.scores import Score
 from saccade.attention.watching.interventions import active_edits, under_edits
+from saccade.attention.weights import Weights
 from saccade.errors import StaleTraceError
 
 __all__ = ["Later", "Snapshot"]
+
+#: What a module may hold that decides how it computes, apart from tensors and modules.
+HELD = str, float, FunctionType, Score, Weights
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -23,11 +30,12 @@ class _Holder(Protocol):
 
 
 class Snapshot:
-    """The state of a predictor's model at the moment it answers: the active edits, and a fingerprint of its weights."""
+    """The state of a predictor's model at the moment it answers: the active edits, the precision and a fingerprint."""
 
     def __init__(self, predictor: _Holder) -> None:
         self._predictor = predictor
         self._edits = active_edits()
+        self._autocast = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
         self._weights = _fingerprint(predictor.model, predictor.is_exclusive)
 
     def later(self, compute: Callable[Given, Result], *arguments: Given.args, **named: Given.kwargs) -> Later[Result]:
@@ -41,7 +49,8 @@ class Snapshot:
                 "The model has changed since it gave this answer, so its attention can no longer be computed; ask it "
                 "again."
             )
-        with under_edits(self._edits):
+        enabled, dtype = self._autocast
+        with torch.autocast("cpu", dtype, enabled), under_edits(self._edits):
             return compute()
 
 
@@ -72,15 +81,27 @@ class LeftBehind:
 
 
 def _fingerprint(model: nn.Module, is_exclusive: bool) -> list[Any]:
-    """Return a value that changes whenever a weight is changed, replaced or moved.
+    """Return a value that changes whenever a weight is changed, replaced or moved, or a module computes otherwise.
 
-    A tensor's version counts in-place changes. It does not count changes through ``.data``, but they change the sum.
-    The sum reads every weight, which takes as long as a third of a pass through the network, so it is left out where no
+    A tensor's version counts in-place changes. It does not count changes through ``.data``, but they change the sums.
+    The sums read every weight, which takes about as long as a pass through the network, so they are left out where no
     other code can change the model.
     """
-    found: list[Any] = [model.training]
+    found: list[Any] = [_behaviour(module) for module in model.modules()]
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
         version = None if tensor.is_inference() else tensor._version
-        total = None if is_exclusive else str(tensor.detach().sum().item())
-        found.append((name, tensor.dtype, tensor.data_ptr(), version, total))
+        found.append((name, tensor.dtype, tensor.data_ptr(), version, None if is_exclusive else _sums(tensor)))
     return found
+
+
+def _behaviour(module: nn.Module) -> tuple[Any, ...]:
+    """Return whether a module trains, its hooks, and the settings and functions that it holds."""
+    held = {name: value for name, value in vars(module).items() if isinstance(value, HELD)}
+    return module.training, tuple(module._forward_hooks), tuple(module._forward_pre_hooks), held
+
+
+def _sums(tensor: Tensor) -> list[str]:
+    """Return sums of a tensor with a weight for each row and each column, so that swapped rows change them."""
+    table = torch.atleast_2d(tensor.detach()).flatten(1)
+    sums = (table.sum(side, dtype=torch.float64) for side in (0, 1))
+    return [str(one @ torch.arange(1, len(one) + 1, dtype=one.dtype, device=one.device)) for one in sums]

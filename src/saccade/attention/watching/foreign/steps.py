@@ -149,7 +149,7 @@ class Gap(NamedTuple):
     is_written_out: bool = False
 
 
-class _Last(NamedTuple):
+class _LastShown(NamedTuple):
     """The last call with a label."""
 
     call: Call
@@ -178,8 +178,8 @@ class Steps:
         self._traces = traces
         self._is_root = is_root
         self._keeps_values = keeps_values
-        self._last: dict[str, _Last] = {}
-        self._replaced: dict[str, _Last] = {}  # of the set before this one, which may take turns with this one
+        self._last: dict[str, _LastShown] = {}
+        self._replaced: dict[str, _LastShown] = {}  # of the set before this one, which may take turns with this one
         self._counts: dict[str, int] = {}  # how many labels a name has
         self._forwards: list[_Forward] = []
         # Of the outermost forward pass that is running:
@@ -317,7 +317,7 @@ class Steps:
                 self._last[name] = last._replace(call=joined, num_rows=last.num_rows + len(steps))
         self._plain = {}
 
-    def _moves(self, known: dict[str, _Last], pending: list[Shown]) -> dict[str, Move]:
+    def _moves(self, known: dict[str, _LastShown], pending: list[Shown]) -> dict[str, Move]:
         """How the first call with each label continues the known one."""
         moves: dict[str, Move] = {}
         uses: dict[str, int] = {}
@@ -340,7 +340,7 @@ class Steps:
                 read = read | known.read
         self._read = read
         names = {shown.name for shown in pending}
-        dropped: dict[str, _Last] = {}
+        dropped: dict[str, _LastShown] = {}
         for known in list(self._forwards):
             is_read = not read.isdisjoint(known.numbers)
             is_other = known.module is not module and not any(label.split("#")[0] in names for label in known.labels)
@@ -434,7 +434,7 @@ class Steps:
     def _remember(self, label: str, shown: Shown, kept: Call, rows_before: int, is_self: bool | None = None) -> None:
         if is_self is None:
             is_self = shown.place is not None and shown.place.source == "self"
-        self._last[label] = _Last(kept, shown.innermost, rows_before + kept.shape[2], is_self)
+        self._last[label] = _LastShown(kept, shown.innermost, rows_before + kept.shape[2], is_self)
 
 
 def label_of(name: str, number: int) -> str:
