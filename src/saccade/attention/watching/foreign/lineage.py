@@ -54,6 +54,7 @@ PRODUCTS = {
     torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.einsum, torch.baddbmm, Tensor.baddbmm,
 }  # fmt: skip
 
+BETWEEN = "what was computed between two forward passes"
 UNREPORTED = "a function that torch does not report"
 
 _numbers = itertools.count(EARLIER + 1)
@@ -115,10 +116,22 @@ class Lineage:
         self._softmaxes = {number: known for number, known in self._softmaxes.items() if known() is not None}
         self._rows_of, self._beside = {}, {}
         self.note_inputs(arguments)
+        computed = [tensor for tensor in _tensors_in(arguments) if self._is_computed(tensor)]
+        moved = [tensor for tensor in computed if not self.rows.are_in_order(tensor)]
         self.rows.begin(_tensors_in(arguments))
+        for tensor in moved:
+            self._note_moved(tensor)
         for tensor in _tensors_in(arguments):
             if not self._is_computed(tensor) and not isinstance(tensor, nn.Parameter):
                 self.set(tensor, CONSTANT if tensor.dtype == torch.bool else frozenset((next(_numbers),)))
+
+    def _note_moved(self, tensor: Tensor) -> None:
+        """Note that the rows of this input are not those that an earlier forward pass computed, in their order."""
+        self.rows.replace(tensor, BETWEEN)
+        if self.joins:
+            number = next(_numbers)
+            self._attentions.add(number)
+            self.set(tensor, (self.marks(tensor) or CONSTANT) | {number})
 
     def note_inputs(self, arguments: object) -> None:
         """Note the shapes of the inputs of an outermost forward pass."""

@@ -36,7 +36,7 @@ from saccade.attention.watching.foreign.identity import (
     unseen,
 )
 from saccade.attention.watching.foreign.outside import Outside
-from saccade.attention.watching.foreign.positions import Positions, learned, named, upright
+from saccade.attention.watching.foreign.positions import Positions, learned, named, order_of, upright
 from saccade.attention.watching.foreign.row_functions import ESCAPES, KEEPS, READS, REORDERS, name_of
 from saccade.attention.watching.foreign.row_rules import rule_of
 
@@ -150,6 +150,11 @@ class Rows:
             return False
         with unseen():
             return bool((unrepeated(ids) != NOBODY).any())
+
+    @unseen()
+    def are_in_order(self, tensor: Tensor) -> bool:
+        """Return whether the rows of a tensor (batch, positions, width) are known to be tokens in their order."""
+        return order_of(self.positions(tensor, 0), None, self.lengths).is_in_order
 
     @unseen()
     def holds(self, tensor: Tensor, rows: Positions | None) -> bool:
