@@ -324,6 +324,29 @@ def test_keys_of_unknown_origin_are_numbered() -> None:
     assert view.columns[name].tokens == list("01234")  # either could be right
 
 
+class Hierarchy(nn.Module):
+    """Attention within each text, then between the texts, each of which one position stands for."""
+
+    def __init__(self, position: int) -> None:
+        super().__init__()
+        self.within, self.between, self.position = Attends(), Attends(), position
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = self.between(self.within(x)[:, self.position].unsqueeze(0))
+        return found
+
+
+@pytest.mark.parametrize("position", [0, 3])
+def test_texts_that_attend_to_each_other_are_not_labelled_with_the_words_of_one(position: int) -> None:
+    model, texts = Hierarchy(position), X.new_ones(LENGTH, LENGTH, WIDTH)
+    with torch.no_grad(), saccade.watch(model) as seen:
+        model(texts)
+    view = saccade.view(seen, list("abcde"))
+    assert view.rows["within"].tokens == list("abcde")
+    assert view.rows["between"].tokens == list("01234")
+    assert "numbered" in view.notes["between"]
+
+
 class Remembers(nn.Module):
     """Attention with two learned keys before those of the tokens."""
 
@@ -344,6 +367,9 @@ def test_learned_keys_have_labels_of_their_own() -> None:
     view = saccade.view(seen, list("abcde"))
     assert view.rows["attention"].tokens == list("abcde")
     assert view.columns["attention"].tokens == ["extra key 0", "extra key 1", *"abcde"]
+    assert view.kind("attention") == "self"
+    with pytest.raises(OptionError, match="rows and columns are the same tokens"):
+        view.rollout()
 
 
 @pytest.mark.parametrize("needs_weights", [True, False])

@@ -312,7 +312,7 @@ def test_rollout_multiplies_the_layers(seen_view: View) -> None:
     assert_close(seen_view.rollout("decoder.*.self"), 0.5 * TRUE["decoder.0.self"].mean(0) + 0.5 * torch.eye(TARGET))
     with pytest.raises(UnknownNameError, match="no stack of self-attentions 'x'"):
         seen_view.rollout("x")
-    with pytest.raises(OptionError, match=r"needs self-attention; there is none among decoder.0.cross"):
+    with pytest.raises(OptionError, match=r"are the same tokens; there is none among decoder.0.cross"):
         view({"decoder.0.cross": SEEN["decoder.0.cross"]}).rollout()
 
 

@@ -64,7 +64,10 @@ def choose_stack(stacks: Stacks, name: str | None, attentions: Sequence[str]) ->
         lost = name if name in broken else next(iter(broken))
         raise OptionError(f"There is no rollout of {lost}: {broken[lost]}.")
     if not whole:
-        raise OptionError(f"A rollout needs self-attention; there is none among {', '.join(attentions)}.")
+        raise OptionError(
+            "A rollout needs self-attention whose rows and columns are the same tokens; there is none among "
+            f"{', '.join(attentions)}."
+        )
     if name is not None and name not in whole:
         raise UnknownNameError("stack of self-attentions", name, whole)
     return whole[name or next(iter(whole))]

@@ -99,8 +99,9 @@ class View:
         """
         trace = self._trace(name)
         if not self.is_self(name):
-            is_across = is_cross_by_name(name) if trace.place is None else trace.place.source == "cross"
-            return "cross" if is_across else "unknown"
+            if trace.place is None:
+                return "cross" if is_cross_by_name(name) else "unknown"
+            return trace.place.source  # "self" if only extra keys stand beside those of the rows
         if trace.shape[2] < 2:
             return "self"
         looks_ahead = trace.looks_ahead(self.batch)

@@ -76,9 +76,10 @@ def learned(number: int, text: Tensor, place: Tensor) -> Tensor:
 def upright(ids: Int[Tensor, "B P"], is_turned: bool) -> Int[Tensor, "B P"]:
     """Return tokens of an input (positions, batch, ...), which was taken for (batch, positions, ...), as they are.
 
-    That is known if torch's own module was given it, or if there is no other way to read it.
+    That is known if torch's own module was given it, or if there is no other way to read it. One row may also be the
+    same position of several texts, which attend to each other.
     """
-    if not (is_turned or ids.shape[0] != ids.shape[1]):
+    if not is_turned and ids.shape[0] in (1, ids.shape[1]):
         return ids
     is_row = (ids != NOBODY) & (ids < HASHED) & (kind_of(ids) <= ROWS)
     texts, places = (torch.arange(size, device=ids.device) for size in ids.shape)
