@@ -234,7 +234,7 @@ def test_lines_without_labels_are_not_scored_as_if_they_had_one(
 ) -> None:
     path = tmp_path / "half.txt"
     path.write_text("good a great film\nbad an awful plot\nthe awful book\nA great plot\n")
-    expected = f"{path}, line 3: the line begins with 'the', which is not a label of this model, so it may"
+    expected = f"{path}, line 3: the line starts with 'the', which is not one of the model's labels, so the line may"
     assert_refused(run(capsys, "evaluate", classifier / "run", "--data", path), expected)
     path.write_text("good a great film\nbad an awful plot\nnew an awful plot\n")  # a label that training never saw
     out = succeed(capsys, "evaluate", classifier / "run", "--data", path, "--columns", "1,0")

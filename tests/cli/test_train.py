@@ -173,7 +173,7 @@ def test_a_bad_setting_is_named(
         ('[data]\nbuiltin = "gramar"\n', ["builtin must be", "not 'gramar'"]),
         ('[data]\nsource = "$NO_SUCH_NAME/a"\ntarget = "b"\n', ["NO_SUCH_NAME"]),
         ('[data]\nnettalk = "nothing"\n', ["nothing"]),
-        ('[data]\nsource = "a\\u0000b"\ntarget = "b"\n', ["not the name of a file"]),
+        ('[data]\nsource = "a\\u0000b"\ntarget = "b"\n', ["not a valid file name"]),
         ("data = 5\n", ["data must be a table"]),
         ("\x00", ["not valid TOML"]),
         (b"\xff\xfe", ["not UTF-8"]),

@@ -25,7 +25,7 @@ PICTURES = ("images", "captions", "image-autoencoder")
 def written(name: str, folder: Path) -> dict[str, Any]:
     """A file of these examples for a task, and its ``[data]`` table."""
     if name == "trajectories":
-        return {"builtin": "world", "count": 20}
+        return {"builtin": "world", "count": 100}
     if name == "base-pairs":
         stems = [f">m{n}\n{'G' * n}AAAA{'C' * n}\n{'(' * n}....{')' * n}\n" for n in range(2, 9) for _ in range(5)]
         (folder / "data.dbn").write_text("".join(stems))

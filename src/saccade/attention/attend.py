@@ -174,7 +174,8 @@ def _equation(call: Call, value: Tensor, dropout: float, owner: nn.Module | None
 
 def _softmax(scores: Float[Tensor, "B H Q K"], has_rules: bool) -> Float[Tensor, "B H Q K"]:
     """Compute the weights of ``normalise`` with torch's softmax, which reads and writes the scores only once."""
-    if has_rules and bool((scores.detach().amax(dim=-1) == float("-inf")).any()):  # undefined in rows without a key
+    if has_rules and (scores.is_meta or bool((scores.detach().amax(dim=-1) == float("-inf")).any())):
+        # torch's softmax is undefined in rows without a key; nobody can look for them on the meta device.
         return normalise(scores, Softmax(), has_rules)[0]
     return scores.softmax(dim=-1)
 

@@ -10,8 +10,8 @@ from saccade.errors import ShapeError, counted
 
 __all__ = ["Axis", "is_cross_by_name"]
 
-#: Names of cross-attention in Saccade, in Marian and BART, and in T5.
-_CROSS = ("cross", "encoder_attn", "encdecattention")
+#: Names of cross-attention in Saccade, in Marian and BART, in T5, and of learned queries that pool a text.
+_CROSS = ("cross", "encoder_attn", "encdecattention", "pooling")
 _STARTS = ("▁", "Ġ")  # marks the first piece of a word: SentencePiece, byte-level BPE
 _CONTINUATION = "##"  # marks every piece but the first: WordPiece
 _CONTINUED = "@@"  # marks every piece but the last: subword-nmt

@@ -97,7 +97,8 @@ class Lineage:
         self.joins = True  # whether the results of an earlier forward pass keep their marks in this one
         self.read: set[int] = set()  # the earlier forward passes whose results this one used
         self._inputs: set[tuple[int, ...]] = set()  # their shapes
-        self._attentions: set[int] = set()
+        self._attentions: set[int] = set()  # and what stands for attention that nobody has seen
+        self._recorded: set[int] = set()
         self.rows = Rows()
         # The queries of the attentions of this forward pass: their rows, and the inputs that they come from.
         self._rows_of: dict[int, tuple[Positions | None, Marks]] = {}
@@ -116,8 +117,8 @@ class Lineage:
         self._softmaxes = {number: known for number, known in self._softmaxes.items() if known() is not None}
         self._rows_of, self._beside = {}, {}
         self.note_inputs(arguments)
-        computed = [tensor for tensor in _tensors_in(arguments) if self._is_computed(tensor)]
-        moved = [tensor for tensor in computed if not self.rows.are_in_order(tensor)]
+        attended = [tensor for tensor in _tensors_in(arguments) if self._went_through(tensor, self._recorded)]
+        moved = [tensor for tensor in attended if not self.rows.are_in_order(tensor)]
         self.rows.begin(_tensors_in(arguments))
         for tensor in moved:
             self._note_moved(tensor)
@@ -161,6 +162,7 @@ class Lineage:
         """Mark the output of an attention whose queries have these marks; the number of the attention."""
         number = next(_numbers)
         self._attentions.add(number)
+        self._recorded.add(number)
         if isinstance(output, Tensor):
             self.set(output, (marks or CONSTANT) | {number})
         return number
@@ -307,8 +309,11 @@ class Lineage:
 
     def _is_computed(self, tensor: Tensor) -> bool:
         """Whether an earlier forward pass computed this with attention; then it is not a new input."""
+        return self._went_through(tensor, self._attentions)
+
+    def _went_through(self, tensor: Tensor, attentions: Beside) -> bool:
         origin = self._origin(tensor)
-        return origin is not None and not origin.marks.isdisjoint(self._attentions)
+        return origin is not None and not origin.marks.isdisjoint(attentions)
 
     def _origin(self, tensor: Tensor) -> Origin | None:
         known = self._origins.get(id(tensor))

@@ -183,6 +183,8 @@ class Rows:
         if ids is None:
             self._known.pop(tensor, None)
             return None
+        if ids.dtype != torch.int64:  # of no numbers: an empty cache
+            ids = self._new(tensor, UNKNOWN)
         memory = _memory(tensor) if self._writes or self._same else 0
         version = None if tensor.is_inference() else tensor._version
         known = Known(ids, by, version, self._writes.get(memory, 0), self._same.get(memory, 0))
