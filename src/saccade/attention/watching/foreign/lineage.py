@@ -118,7 +118,8 @@ class Lineage:
         self._rows_of, self._beside = {}, {}
         self.note_inputs(arguments)
         attended = [tensor for tensor in _tensors_in(arguments) if self._went_through(tensor, self._recorded)]
-        moved = [tensor for tensor in attended if not self.rows.are_in_order(tensor)]
+        # Whole numbers that were chosen from the results of an earlier pass, such as generated words, are new tokens.
+        moved = [one for one in attended if one.is_floating_point() and not self.rows.are_in_order(one)]
         self.rows.begin(_tensors_in(arguments))
         for tensor in moved:
             self._note_moved(tensor)
