@@ -41,6 +41,22 @@ def test_an_encoder_window_reaches_its_neighbours_only(lengths: torch.Tensor | N
     assert ((weights > 0) == near).all()
 
 
+def test_each_layer_may_have_its_own_window() -> None:
+    sizes = SIZES | {"encoder_layers": 2, "decoder_layers": 2}
+    model = EncoderDecoder(TransformerConfig(**sizes, encoder_window=(2, 0), attention_window=(1, 3)), 7, 7).eval()
+    with torch.inference_mode(), saccade.watch(model) as seen:
+        model(torch.randint(7, (1, 9)), None, torch.randint(7, (1, 8)))
+    reach = {
+        name: int((torch.arange(8)[:, None] - torch.arange(8))[seen[name].weights()[0, 0, :8, :8] > 0].max())
+        for name in ("encoder.0.self", "encoder.1.self", "decoder.0.self", "decoder.1.self")
+    }
+    assert list(reach.values()) == [2, 0, 0, 2]
+    with pytest.raises(ValueError, match="one number for each layer: encoder_layers is 2, not 1"):
+        TransformerConfig(**sizes, encoder_window=(2,))
+    with pytest.raises(ValueError, match="attention_window must be at least 1"):
+        TransformerConfig(**sizes, attention_window=(3, 0))
+
+
 def test_the_encoder_of_a_tagger_has_the_same_window() -> None:
     torch.manual_seed(1)
     x, lengths = torch.randn(1, 9, 12), torch.tensor([9])

@@ -92,6 +92,7 @@ def test_a_difference_is_found_before_anything_is_written(tmp_path: Path, monkey
     [
         (language_model, {"position": "alibi"}, "cannot express position = alibi"),
         (language_model, GPT2 | {"weights": "sparsemax"}, "GPT-2, cannot express weights = sparsemax"),
+        (language_model, LLAMA | {"attention_window": (3, 1)}, "cannot express attention_window"),
         (translator, {}, "the nearest, Marian, cannot express"),
     ],
 )

@@ -15,7 +15,6 @@ from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
-from saccade.attention import padding
 from saccade.kernels.dropout import dropout
 from saccade.models.classifier import AttentionPooling
 from saccade.models.config import Config
@@ -23,7 +22,7 @@ from saccade.models.recurrent import RecurrentConfig, RecurrentSeq2Seq, Recurren
 from saccade.models.state import TransformerState
 from saccade.models.transformer import EncoderDecoder
 from saccade.models.transformer_config import TransformerConfig
-from saccade.models.transformer_layers import Block, final_norm, run_blocks
+from saccade.models.transformer_layers import Block, encoder_masks, final_norm, run_blocks
 from saccade.models.vit import VisionConfig, VisionEncoder
 
 __all__ = [
@@ -107,7 +106,7 @@ class TransformerAutoencoder(EncoderDecoder):
         """The code of each text."""
         if lengths is None:
             lengths = torch.full((len(source),), source.shape[1], device=source.device)
-        x = run_blocks(self.encoder, self.encoder_norm, self.source(source), padding(lengths))
+        x = run_blocks(self.encoder, self.encoder_norm, self.source(source), encoder_masks(self.config, lengths))
         squeezed: Tensor = self.squeeze(self.pooling(x, lengths))
         return squeezed
 
@@ -203,7 +202,7 @@ class PatchAutoencoder(VisionEncoder):
     def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
         """Each image, reconstructed from its code alone."""
         x = self.unfold(self.code(images)).unsqueeze(1) + self.places
-        x = run_blocks(self.decoder, self.decoder_norm, x, None)
+        x = run_blocks(self.decoder, self.decoder_norm, x, [None] * len(self.decoder))
         rows, columns = self.config.grid
         painted: Tensor = self.paint(x.transpose(1, 2).reshape(len(x), -1, rows, columns))
         return painted

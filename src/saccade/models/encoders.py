@@ -21,7 +21,7 @@ from saccade.models.layers import OneHot, WordEmbedding
 from saccade.models.recurrent import ADDS_INPUT
 from saccade.models.rwkv import RWKVEncoder
 from saccade.models.transformer_config import TransformerConfig
-from saccade.models.transformer_layers import Block, InputLayer, encoder_blocks, encoder_mask, final_norm
+from saccade.models.transformer_layers import Block, InputLayer, encoder_blocks, encoder_masks, final_norm
 from saccade.models.window import WholeWindow, WindowEncoder
 from saccade.recurrent import Recurrent
 
@@ -153,8 +153,8 @@ class TransformerEncoder(nn.ModuleList):
     """A list of blocks that can be called; the final norm belongs to the model, as in ``EncoderOnly``."""
 
     def forward(self, x: Float[Tensor, "B N D"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B N D"]:
-        mask = encoder_mask(cast(Block, self[0]).config, lengths)
-        for block in self:
+        masks = encoder_masks(cast(Block, self[0]).config, lengths)
+        for block, mask in zip(self, masks, strict=True):
             x = block(x, mask=mask)
         return x
 

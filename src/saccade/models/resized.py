@@ -24,7 +24,7 @@ from saccade.models.config import Config
 from saccade.models.layers import TiedLinear
 from saccade.models.targets import Seq2Seq
 from saccade.models.transformer_config import TransformerConfig
-from saccade.models.transformer_layers import InputLayer, encoder_blocks, encoder_mask, final_norm, run_blocks
+from saccade.models.transformer_layers import InputLayer, encoder_blocks, encoder_masks, final_norm, run_blocks
 
 __all__ = ["ResizedConfig", "ResizedSeq2Seq"]
 
@@ -82,7 +82,7 @@ class ResizedSeq2Seq(Seq2Seq):
                 f"This model reads at most {self.config.source_length} tokens; got {source.shape[1]}. "
                 "model.source_length sets this limit."
             )
-        x = run_blocks(self.encoder, self.encoder_norm, self.source(source), encoder_mask(self._reader, lengths))
+        x = run_blocks(self.encoder, self.encoder_norm, self.source(source), encoder_masks(self._reader, lengths))
         if lengths is not None:  # missing inputs are zeros
             padded = torch.arange(x.shape[1], device=x.device) >= lengths.to(x.device)[:, None]
             x = x.masked_fill(padded.unsqueeze(-1), 0.0)

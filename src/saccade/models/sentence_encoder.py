@@ -10,9 +10,8 @@ from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
-from saccade.attention import padding
 from saccade.models.transformer_config import TransformerConfig
-from saccade.models.transformer_layers import InputLayer, encoder_blocks, final_norm, run_blocks
+from saccade.models.transformer_layers import InputLayer, encoder_blocks, encoder_masks, final_norm, run_blocks
 
 __all__ = ["SentenceConfig", "SentenceEncoder"]
 
@@ -41,7 +40,7 @@ class SentenceEncoder(nn.Module):
 
     def features(self, tokens: Int[Tensor, "B N"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B N D"]:
         """A vector for each token that depends on all tokens of its text."""
-        return run_blocks(self.encoder, self.encoder_norm, self.input(tokens), padding(lengths))
+        return run_blocks(self.encoder, self.encoder_norm, self.input(tokens), encoder_masks(self.config, lengths))
 
     def forward(self, tokens: Int[Tensor, "B N"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B D"]:
         x = self.features(tokens, lengths)

@@ -27,41 +27,43 @@ class TransformerState:
     source_lengths: Int[Tensor, " S"] | None
     source_mask: Mask | None
     sequences: int
+    masks: list[Mask]  # for each layer, which earlier positions of its text a row may attend to
     width: int = 1  # rows per sequence
-    mask: Mask = causal  # which earlier positions of its text a row may attend to
     ancestry: Bool[Tensor, "S W K"] | None = None  # the keys that belong to a row's own history; None for all
 
     @classmethod
     def fresh(
         cls,
-        layers: int,
+        masks: list[Mask],
         sequences: int,
         max_length: int | None,
-        mask: Mask = causal,
         sources: Sequence[KeyValue] = (),
         source_lengths: Int[Tensor, " B"] | None = None,
     ) -> Self:
         """The state before any target token has been read."""
         source_mask = None if source_lengths is None else padding(source_lengths)
-        caches: list[Cache] = [GrowingCache() if max_length is None else StaticCache(max_length) for _ in range(layers)]
-        return cls(caches, list(sources), source_lengths, source_mask, sequences, mask=mask)
+        caches: list[Cache] = [GrowingCache() if max_length is None else StaticCache(max_length) for _ in masks]
+        return cls(caches, list(sources), source_lengths, source_mask, sequences, masks)
 
     @property
     def length(self) -> int:
         """How many tokens have been read."""
         return self.caches[0].length
 
-    def advance(self) -> Mask:
-        """Prepare for one more key per row, and return the mask that then applies."""
+    def advance(self) -> list[Mask]:
+        """Prepare for one more key per row, and return the mask that then applies in each layer."""
         if self.ancestry is None:
-            return self.mask
+            return self.masks
         own = torch.eye(self.width, dtype=torch.bool, device=self.ancestry.device)
         self.ancestry = torch.cat([self.ancestry, own.expand(len(self.ancestry), -1, -1)], dim=2)
-        kept = self.ancestry
-        if self.mask is not causal:  # a window counts positions in the text, not keys
+        made = {mask: self._dense(mask, self.ancestry) for mask in set(self.masks)}
+        return [made[mask] for mask in self.masks]
+
+    def _dense(self, mask: Mask, kept: Bool[Tensor, "S W K"]) -> Mask:
+        if mask is not causal:  # a window counts positions in the text, not keys
             column = torch.tensor([*self.caches[0].positions, *[self.length] * self.width], device=kept.device)
             zero = torch.zeros_like(column)
-            kept = kept & self.mask(zero, zero, zero + self.length, column)
+            kept = kept & mask(zero, zero, zero + self.length, column)
         # If each row has a cache to itself, the position of its query is the number of keys.
         alone = self.width == 1 and len(self.caches[0].positions) == self.length
         return dense(kept.unsqueeze(1), self.length if alone else 0)

@@ -22,9 +22,9 @@ from saccade.models.transformer_layers import (
     OutputLayer,
     continue_blocks,
     decoder_blocks,
-    decoder_mask,
+    decoder_masks,
     encoder_blocks,
-    encoder_mask,
+    encoder_masks,
     final_norm,
     run_blocks,
 )
@@ -50,8 +50,8 @@ class EncoderOnly(nn.Module):
         types: Int[Tensor, "B N"] | None = None,
     ) -> Float[Tensor, "B N D"]:
         """A vector for each token that depends on all tokens of its sequence."""
-        mask = encoder_mask(self.config, lengths)
-        return run_blocks(self.encoder, self.encoder_norm, self.input(tokens, types), mask)
+        masks = encoder_masks(self.config, lengths)
+        return run_blocks(self.encoder, self.encoder_norm, self.input(tokens, types), masks)
 
     def forward(
         self,
@@ -79,7 +79,7 @@ class DecoderOnly(nn.Module):
 
     def features(self, tokens: Int[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
         """A vector for each token that depends on it and the tokens before it."""
-        return run_blocks(self.decoder, self.decoder_norm, self.input(tokens), decoder_mask(self.config))
+        return run_blocks(self.decoder, self.decoder_norm, self.input(tokens), decoder_masks(self.config))
 
     def forward(
         self, tokens: Int[Tensor, "B N"], *, targets: Targets | None = None, at: Positions | None = None
@@ -92,7 +92,7 @@ class DecoderOnly(nn.Module):
 
         ``max_length`` is the size of the caches; if given, steps copy less.
         """
-        state = TransformerState.fresh(len(self.decoder), len(prompt), max_length, decoder_mask(self.config))
+        state = TransformerState.fresh(decoder_masks(self.config), len(prompt), max_length)
         if prompt.shape[1]:
             continue_blocks(self.decoder, self.decoder_norm, self.input(prompt), state)
         return state
@@ -121,15 +121,15 @@ class CrossDecoder(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         """A vector for each target token, from which the next is predicted. ``memory`` are the encoder's vectors."""
         mask = None if lengths is None else padding(lengths)
-        return run_blocks(self.decoder, self.decoder_norm, self.target(target), decoder_mask(self.config), memory, mask)
+        masks = decoder_masks(self.config)
+        return run_blocks(self.decoder, self.decoder_norm, self.target(target), masks, memory, mask)
 
     def begin(
         self, memory: Float[Tensor, "B S D"], max_length: int | None, lengths: Int[Tensor, " B"] | None = None
     ) -> TransformerState:
         """The state before the first target token: each layer projects the encoder's vectors once for all steps."""
         sources = [block.cross.project(memory) for block in self.decoder]  # type: ignore[union-attr, operator]
-        mask = decoder_mask(self.config)
-        return TransformerState.fresh(len(self.decoder), len(memory), max_length, mask, sources, lengths)
+        return TransformerState.fresh(decoder_masks(self.config), len(memory), max_length, sources, lengths)
 
     def step(self, tokens: Int[Tensor, " B"], state: TransformerState) -> tuple[Float[Tensor, "B V"], TransformerState]:
         """Read one more token per row; return the logits of the next one and the new state."""
@@ -163,8 +163,8 @@ class EncoderDecoder(CrossDecoder, Seq2Seq):
 
     def encode(self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B S D"]:
         """A vector for each source token: what the decoder attends to."""
-        mask = encoder_mask(self.config, lengths)
-        return run_blocks(self.encoder, self.encoder_norm, self.source(source), mask)
+        masks = encoder_masks(self.config, lengths)
+        return run_blocks(self.encoder, self.encoder_norm, self.source(source), masks)
 
     def features(
         self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None, target: Int[Tensor, "B T"]

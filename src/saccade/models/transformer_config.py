@@ -47,15 +47,15 @@ class TransformerConfig(Config):
         False, description="Run attention and the feed-forward layer side by side (as GPT-NeoX does)"
     )
     shared_layers: bool = Field(False, description="Use the same weights in every block (as ALBERT does)")
-    attention_window: int | None = Field(
+    attention_window: int | tuple[int, ...] | None = Field(
         None,
-        ge=1,
-        description="Number of tokens that each decoder token sees, counting back from itself; by default all",
+        description="Number of tokens that each decoder token sees, counting back from itself, or a list with one "
+        "number for each decoder layer; by default all",
     )
-    encoder_window: int | None = Field(
+    encoder_window: int | tuple[int, ...] | None = Field(
         None,
-        ge=0,
-        description="Number of neighbours on each side that each encoder token sees (local attention); by default all",
+        description="Number of neighbours on each side that each encoder token sees (local attention), or a list with "
+        "one number for each encoder layer; by default all",
     )
     norm: NormKind = Field("layer", description="Kind of normalisation: layer or rms")
     norm_first: bool = Field(
@@ -160,6 +160,16 @@ class TransformerConfig(Config):
             raise ValueError("embedding_width needs decoder_layers = 0, one_hot = false and position_width = 0")
         if self.position_width and (self.tied_output or self.position_width >= self.width):
             raise ValueError("position_width must be below width and needs tied_output = false")
+        self._check_window("encoder_window", "encoder_layers", 0)
+        self._check_window("attention_window", "decoder_layers", 1)
         if self.one_hot and (self.tied_output or self.tied_embeddings):
             raise ValueError("one_hot learns no embedding, so tied_output and tied_embeddings must be false")
         return self
+
+    def _check_window(self, name: str, layers: str, least: int) -> None:
+        window, number = getattr(self, name), getattr(self, layers)
+        if isinstance(window, tuple) and len(window) != number:
+            raise ValueError(f"{name} must have one number for each layer: {layers} is {number}, not {len(window)}")
+        sizes = window if isinstance(window, tuple) else (window,)
+        if any(size is not None and size < least for size in sizes):
+            raise ValueError(f"{name} must be at least {least}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -45,13 +45,15 @@ __all__ = [
     "OutputLayer",
     "continue_blocks",
     "decoder_blocks",
-    "decoder_mask",
+    "decoder_masks",
     "encoder_blocks",
-    "encoder_mask",
+    "encoder_masks",
     "final_norm",
     "position_table",
     "run_blocks",
 ]
+
+M = TypeVar("M")
 
 
 class Block(nn.Module):
@@ -172,12 +174,12 @@ def run_blocks(
     blocks: nn.ModuleList,
     norm: nn.Module | None,
     x: Float[Tensor, "B N D"],
-    mask: Mask | None,
+    masks: Sequence[Mask | None],
     source: Float[Tensor, "B S D"] | None = None,
     source_mask: Mask | None = None,
 ) -> Float[Tensor, "B N D"]:
-    """Run the blocks one after another, then the final norm if there is one."""
-    for block in blocks:
+    """Run the blocks one after another, each with its mask, then the final norm if there is one."""
+    for block, mask in zip(blocks, masks, strict=True):
         x = block(x, mask=mask, source=source, source_mask=source_mask)
     return x if norm is None else norm(x)
 
@@ -186,8 +188,8 @@ def continue_blocks(
     blocks: nn.ModuleList, norm: nn.Module | None, x: Float[Tensor, "B N D"], state: TransformerState
 ) -> Float[Tensor, "B N D"]:
     """Like ``run_blocks``, for tokens that follow those in the state's caches."""
-    first, mask = state.length, state.advance()
-    for number, (block, cache) in enumerate(zip(blocks, state.caches, strict=True)):
+    first, masks = state.length, state.advance()
+    for number, (block, mask, cache) in enumerate(zip(blocks, masks, state.caches, strict=True)):
         source = state.sources[number] if state.sources else None
         x = block(x, mask=mask, cache=cache, source=source, source_mask=state.source_mask, first_row=first)
     return x if norm is None else norm(x)
@@ -219,17 +221,32 @@ def _blocks(config: TransformerConfig, number: int, *, cross: bool = False, caus
     return nn.ModuleList(blocks)
 
 
-def encoder_mask(config: TransformerConfig, lengths: Int[Tensor, " B"] | None) -> Mask | None:
-    """The tokens that each token of an encoder may attend to: all of its sequence, or only its neighbours."""
-    local = None if config.encoder_window is None else window(config.encoder_window)
-    if lengths is None:
-        return local
-    return padding(lengths) if local is None else padding(lengths) & local
+def encoder_masks(config: TransformerConfig, lengths: Int[Tensor, " B"] | None) -> list[Mask | None]:
+    """For each block of an encoder, the tokens that a token may attend to: all of its sequence, or its neighbours."""
+    real = None if lengths is None else padding(lengths)
+
+    def mask(radius: int | None) -> Mask | None:
+        if radius is None:
+            return real
+        return window(radius) if real is None else real & window(radius)
+
+    return _for_each_layer(config.encoder_window, config.encoder_layers, mask)
 
 
-def decoder_mask(config: TransformerConfig) -> Mask:
-    """The tokens that each token of a decoder may attend to: itself and all before it, or only the last few."""
-    return causal if config.attention_window is None else causal & window(config.attention_window - 1)
+def decoder_masks(config: TransformerConfig) -> list[Mask]:
+    """For each block of a decoder, the tokens that a token may attend to: all up to itself, or only the last few."""
+    return _for_each_layer(
+        config.attention_window,
+        config.decoder_layers,
+        lambda tokens: causal if tokens is None else causal & window(tokens - 1),
+    )
+
+
+def _for_each_layer(size: int | tuple[int, ...] | None, layers: int, make: Callable[[int | None], M]) -> list[M]:
+    """Layers with equal windows share one mask, which then takes its dense form only once."""
+    sizes = size if isinstance(size, tuple) else (size,) * layers
+    made = {one: make(one) for one in set(sizes)}
+    return [made[one] for one in sizes]
 
 
 def final_norm(config: TransformerConfig) -> nn.Module | None:

@@ -14,7 +14,7 @@ from saccade.errors import ShapeError
 from saccade.kernels.dropout import dropout
 from saccade.models.layers import Activation
 from saccade.models.transformer_config import PositionKind, TransformerConfig
-from saccade.models.transformer_layers import Block, encoder_mask, final_norm, position_table, run_blocks
+from saccade.models.transformer_layers import Block, encoder_masks, final_norm, position_table, run_blocks
 
 __all__ = ["VisionConfig", "VisionEncoder", "VisionTransformer"]
 
@@ -101,7 +101,7 @@ class VisionEncoder(nn.Module):
         if self.positions is not None:
             x = self.positions(x)
         x = dropout(x, self.config.dropout, self.training)
-        return run_blocks(self.encoder, self.encoder_norm, x, encoder_mask(self.config, None))
+        return run_blocks(self.encoder, self.encoder_norm, x, encoder_masks(self.config, None))
 
 
 class VisionTransformer(VisionEncoder):

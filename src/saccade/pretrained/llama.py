@@ -114,6 +114,7 @@ def _configure(fields: Fields, use: Use, names: Collection[str]) -> TransformerC
 
 
 def _described(config: TransformerConfig) -> dict[str, Any]:
+    window = config.attention_window  # a list, one for each layer, cannot be expressed there
     return {
         "hidden_size": config.width,
         "num_attention_heads": config.num_heads,
@@ -126,7 +127,7 @@ def _described(config: TransformerConfig) -> dict[str, Any]:
         "attention_dropout": config.attention_dropout,
         "rope_parameters": rotary_table(config),
         "tie_word_embeddings": config.tied_output,
-        "sliding_window": config.attention_window,
+        "sliding_window": None if isinstance(window, tuple) else window,
     }
 
 

@@ -32,7 +32,7 @@ from saccade.models.encoders import run_encoder
 from saccade.models.sentence_encoder import SentenceEncoder
 from saccade.models.tagger import Tagger, TransformerTaggerConfig
 from saccade.models.transformer import CrossDecoder
-from saccade.models.transformer_layers import decoder_mask
+from saccade.models.transformer_layers import decoder_masks
 
 __all__ = ["Graph", "graphs", "kept_names"]
 
@@ -170,8 +170,8 @@ class _StepDecoder(nn.Module):
         caches = [_GivenCache(KeyValue(*pair)) for pair in zip(keys, values, strict=True)]
         inputs = network.input if isinstance(network, DecoderOnly) else network.target
         x = inputs(tokens, first=caches[0].length)
-        mask, sources = decoder_mask(network.config), self.sources(*given)
-        for number, (block, cache) in enumerate(zip(network.decoder, caches, strict=True)):
+        masks, sources = decoder_masks(network.config), self.sources(*given)
+        for number, (block, mask, cache) in enumerate(zip(network.decoder, masks, caches, strict=True)):
             x = block(x, mask=mask, cache=cache, **(sources[number] if sources else {}))
         x = x if network.decoder_norm is None else network.decoder_norm(x)
         return network.output(x), [one.kept.key for one in caches], [one.kept.value for one in caches]
