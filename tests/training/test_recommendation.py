@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import random
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from every_task import TASKS, data_of
 from saccade.cli.main import main
@@ -17,7 +18,8 @@ from saccade.errors import OptionError, UnknownNameError
 from saccade.tasks.base.data import SIZES, Size
 from saccade.training import recommendation
 from saccade.training.recipe import Recipe
-from saccade.training.recommendation import Request, Timing, recipe_for_run, recommended_recipe
+from saccade.training.recommendation import Request, Speed, Timing, recipe_for_run, recommended_recipe
+from saccade.training.trainer import Trainer
 from toy_language import toy_pairs, write_lines
 
 
@@ -105,27 +107,32 @@ def test_spans_are_scored_as_spans(tmp_path: Path) -> None:
 
 # --- time ---
 
+PLAIN = Speed(0.0)  # one thread, fp32
+
 
 def plan(
+    folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     seconds: dict[int, float],
     minutes: float,
     preparing: float = 0.0,
     validating: float = 0.0,
     spent: float = 0.0,
-    narrow: float = math.inf,
+    speed: Speed = PLAIN,
 ) -> tuple[Recipe, list[str]]:
     """The recipe for a machine that takes these seconds per update for networks of these widths."""
-    monkeypatch.setattr(
-        recommendation, "_timed", lambda recipe, *_: Timing(seconds[recipe.model.width], validating, preparing, narrow)
-    )
+
+    def timed(recipe: Recipe, *_: object) -> Timing:
+        return Timing(speed._replace(seconds=seconds[recipe.model.width]), validating, preparing)
+
+    monkeypatch.setattr(recommendation, "_timed", timed)
     monkeypatch.setattr(recommendation, "time", SimpleNamespace(monotonic=lambda: 80.0))
     monkeypatch.setattr("saccade.tasks.classification.data.ClassificationFiles.suitable", lambda splits: "medium")
     said: list[str] = []
-    data = {"builtin": "grammar", "sentences": 100}
-    return recommended_recipe(Request("classification", data, minutes=minutes, began=80.0 - spent), said.append)[
-        0
-    ], said
+    lines = [f"{'good' if n % 2 else 'bad'} a text of number {n}" for n in range(100)]
+    data = {"file": str(write_lines(folder / "a.txt", lines))}
+    request = Request("classification", data, minutes=minutes, began=80.0 - spent)
+    return recommended_recipe(request, said.append)[0], said
 
 
 @pytest.mark.parametrize(
@@ -139,9 +146,9 @@ def plan(
     ],
 )
 def test_the_largest_network_that_learns_enough_in_the_time(
-    monkeypatch: pytest.MonkeyPatch, seconds: dict[int, float], width: int, steps: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: dict[int, float], width: int, steps: int
 ) -> None:
-    found, said = plan(monkeypatch, seconds, minutes=1)
+    found, said = plan(tmp_path, monkeypatch, seconds, minutes=1)
     training = found.training
     assert (found.tables()["model"]["width"], training.steps, training.minutes) == (width, steps, 1)
     assert (training.warmup, training.validate_every) == (steps // 10, steps // 10)
@@ -151,37 +158,113 @@ def test_the_largest_network_that_learns_enough_in_the_time(
 
 
 @pytest.mark.parametrize(("seconds", "every"), [(0.9, 30), (3.0, 100), (60.0, 300)])
-def test_slow_validations_are_few(monkeypatch: pytest.MonkeyPatch, seconds: float, every: int) -> None:
+def test_slow_validations_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, every: int) -> None:
     """They get 9 of 60 seconds: ten, three, or at least one at the end of 300 updates."""
-    assert plan(monkeypatch, {256: 0.16}, minutes=1, validating=seconds)[0].training.validate_every == every
+    assert plan(tmp_path, monkeypatch, {256: 0.16}, minutes=1, validating=seconds)[0].training.validate_every == every
 
 
 @pytest.mark.parametrize("lost", ["preparing", "spent"])
-def test_time_for_preparation_and_measuring_is_left_out(monkeypatch: pytest.MonkeyPatch, lost: str) -> None:
-    assert plan(monkeypatch, {256: 0.16}, minutes=1, **{lost: 20.0})[0].training.steps == 200
-
-
-@pytest.mark.parametrize(("narrow", "precision", "steps"), [(0.12, "bf16", 400), (0.155, "fp32", 300)])
-def test_products_in_bf16_are_chosen_where_they_are_clearly_faster(
-    monkeypatch: pytest.MonkeyPatch, narrow: float, precision: str, steps: int
+def test_time_for_preparation_and_measuring_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: str
 ) -> None:
-    found, said = plan(monkeypatch, {256: 0.16}, minutes=1, narrow=narrow)
-    assert (found.training.precision, found.training.steps) == (precision, steps)
-    assert ("0.120 s per update with matrix products in bf16 (in fp32 0.160 s)" in said[1]) == (precision == "bf16")
+    assert plan(tmp_path, monkeypatch, {256: 0.16}, minutes=1, **{lost: 20.0})[0].training.steps == 200
 
 
-def test_both_precisions_are_timed_unless_one_is_given(pairs: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    timed: list[str] = []
-    monkeypatch.setattr(recommendation, "TIMED_BATCHES", 1)
-    monkeypatch.setattr(
-        recommendation, "_seconds", lambda trainer, group: timed.append(trainer.settings.precision) or 1.0
-    )
-    assert recipe("translation", pairs, minutes=0.1).training.precision == "fp32"  # bf16 is not faster
-    assert timed == ["fp32", "fp32", "bf16", "bf16"]
+@pytest.mark.parametrize(
+    ("speed", "said"),
+    [
+        (PLAIN, "0.160 s per update, time"),
+        (Speed(0, threads=2), "0.160 s per update with 2 threads, time"),
+        (Speed(0, "bf16", 1, 0.25), "0.160 s per update with matrix products in bf16 (in fp32 0.250 s), time"),
+        (
+            Speed(0, "bf16", 2, 0.25),
+            "0.160 s per update with 2 threads and matrix products in bf16 (in fp32 0.250 s), time",
+        ),
+    ],
+)
+def test_what_makes_updates_fast_is_told_and_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, speed: Speed, said: str
+) -> None:
+    found, lines = plan(tmp_path, monkeypatch, {256: 0.16}, minutes=1, speed=speed)
+    training = found.training
+    assert (training.precision, training.threads, training.steps) == (speed.precision, speed.threads, 300)
+    assert said in lines[1]
+
+
+class Machine:
+    """A machine on which an update takes these seconds, by precision and number of threads; it keeps what is timed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: dict[tuple[str, int], float]) -> None:
+        self.timed: list[tuple[str, int]] = []
+
+        def timed(trainer: Trainer, group: object, clock: object = None) -> float:
+            self.timed.append((trainer.settings.precision, torch.get_num_threads()))
+            return seconds[self.timed[-1]]
+
+        monkeypatch.setattr(recommendation, "_seconds", timed)
+        monkeypatch.setattr(recommendation, "TIMED_BATCHES", 1)
+        monkeypatch.setattr(recommendation, "TIMED_THREADS", 0.0)
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("narrow", "two", "chosen"),
+    [
+        (0.6, 0.5, ("bf16", 2, 0.5)),
+        (0.96, 0.96, ("fp32", 1, 1.0)),  # neither saves more than 5 %
+        (0.6, 6.0, ("bf16", 1, 0.6)),  # two threads wait for each other
+    ],
+)
+def test_the_clearly_faster_precision_and_threads_are_chosen(
+    pairs: dict[str, Any],
+    two_threads: None,
+    monkeypatch: pytest.MonkeyPatch,
+    narrow: float,
+    two: float,
+    chosen: tuple[str, int, float],
+) -> None:
+    """An update takes 1 s in fp32 and ``narrow`` seconds in bf16, or ``two`` seconds with two threads."""
+    machine = Machine(monkeypatch, {("fp32", 1): 1.0, ("bf16", 1): narrow, ("fp32", 2): two, ("bf16", 2): two})
+    said: list[str] = []
+    found = recommended_recipe(Request("translation", pairs, minutes=0.1, size="tiny"), said.append)[0].training
+    precision, threads, seconds = chosen
+    assert (found.precision, found.threads) == (precision, threads)
+    assert f"{seconds:.3f} s per update" in said[1]
+    assert machine.timed == [*[("fp32", 1)] * 2, *[("bf16", 1)] * 2, (precision, 1), (precision, 2)]
+    assert torch.get_num_threads() == 2
+
+
+def test_a_precision_or_number_of_threads_that_is_given_is_kept(
+    pairs: dict[str, Any], two_threads: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = {(precision, count): 1.0 / count for precision in ("fp32", "bf16") for count in (1, 2)}
     for given in ("fp32", "bf16"):
-        timed.clear()
-        assert recipe("translation", pairs, f"training.precision={given}", minutes=0.1).training.precision == given
-        assert timed == [given, given]
+        machine = Machine(monkeypatch, seconds)
+        assert (
+            recipe("translation", pairs, f"training.precision={given}", minutes=0.1, size="tiny").training.precision
+            == given
+        )
+        assert {precision for precision, _ in machine.timed} == {given}
+    for count, counts in ((1, {1}), (2, {1, 2}), (8, {1, 2})):
+        machine = Machine(monkeypatch, seconds)
+        assert (
+            recipe("translation", pairs, f"training.threads={count}", minutes=0.1, size="tiny").training.threads
+            == count
+        )
+        assert {threads for _, threads in machine.timed} == counts
+
+
+def test_the_machine_is_really_measured(pairs: dict[str, Any], two_threads: None) -> None:
+    found = recipe("translation", pairs, minutes=0.1, size="tiny").training
+    assert found.threads in (1, 2)
+    assert found.steps >= recommendation.FEWEST
 
 
 def test_updates_and_minutes_exclude_each_other(pairs: dict[str, Any]) -> None:

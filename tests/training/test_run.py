@@ -34,11 +34,19 @@ class Watching(Display):
         self.poison_after = poison_after
         self.network: nn.Module | None = None
         self.validated_weights: list[dict[str, Tensor]] = []
+        self.said: list[str] = []
+        self.threads: set[int] = set()
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    warn = say
 
     def model(self, model: nn.Module, recipe: Recipe, step: int) -> None:
         self.network = model
 
     def updated(self, progress: trainer.Progress, loss: float, rate: float, tokens: int) -> None:
+        self.threads.add(torch.get_num_threads())
         if progress.step == self.poison_after:
             assert self.network is not None
             with torch.no_grad():
@@ -171,8 +179,12 @@ def test_an_extended_run_is_the_longer_run(tmp_path: Path, final: str) -> None:
 def test_more_updates_end_the_limit_of_time(tmp_path: Path) -> None:
     """The time of the run is used up; within it, not one of the updates asked for could be made."""
     limited = write_recipe(tmp_path, steps=20, minutes=1e-4)
-    first = training_run.train(RunFolder(read_recipe(limited), tmp_path / "run"), Watching())
-    assert first["steps"] < 20
+    hurried = Watching()
+    first = training_run.train(RunFolder(read_recipe(limited), tmp_path / "run"), hurried)
+    assert first["steps"] == 1
+    ended, warning = hurried.said[-2:]
+    assert ended.startswith("The machine was slower than measured: training ended at step 1, not 20")
+    assert "has learned hardly anything. To train it longer, repeat the command with --set training.minutes=" in warning
     longer = read_recipe(write_recipe(tmp_path, steps=30, minutes=1e-4))
     run = RunFolder(longer, tmp_path / "run")
     assert (run.extended, run.unlimited, run.recipe.training.minutes) == (True, True, None)
@@ -182,6 +194,20 @@ def test_more_updates_end_the_limit_of_time(tmp_path: Path) -> None:
     assert (again.finished, again.unlimited) == (True, True)
     yet_longer = RunFolder(read_recipe(write_recipe(tmp_path, steps=40, minutes=1e-4)), tmp_path / "run")
     assert (yet_longer.extended, yet_longer.unlimited, yet_longer.finished) == (True, True, False)
+
+
+def test_a_recipe_limits_the_threads(tmp_path: Path) -> None:
+    """If torch may use fewer, that holds; after the run, torch uses as many as before."""
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        for limit, used in ((1, 1), (3, 2)):
+            recipe = read_recipe(write_recipe(tmp_path, steps=2, warmup=1, threads=limit))
+            watching = Watching()
+            training_run.train(RunFolder(recipe, tmp_path / f"{limit}"), watching)
+            assert (watching.threads, torch.get_num_threads()) == ({used}, 2)
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_a_killed_extension_continues(tmp_path: Path) -> None:

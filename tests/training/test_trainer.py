@@ -446,6 +446,18 @@ def test_time_is_reserved_for_the_first_validation_too(monkeypatch: pytest.Monke
     assert 0.85 * 600 <= clock.now - 50 + 100 <= 1.1 * 600
 
 
+def test_slow_validations_leave_time_for_updates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An untrained network may write such long texts that validation and test seem to need more than all the time."""
+    trainer = make_trainer(steps=400, validate_every=200, minutes=10)
+    trainer.closing = 3.0
+    clock = Clock(monkeypatch, trainer, lambda step: 1.0, check=3000.0)
+    trainer.reserve()
+    trainer.progress.seconds = 0.0
+    clock.now = 50.0
+    run(trainer)
+    assert trainer.progress.step == 200  # the first validation took the rest of the time
+
+
 def test_the_end_moves_back_when_the_machine_is_free_again(monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = make_trainer(steps=400, validate_every=400, warmup=40, schedule="cosine", minutes=10)
     Clock(monkeypatch, trainer, lambda step: 4.0 if step <= 40 else 1.0, check=0.0)

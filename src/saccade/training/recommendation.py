@@ -17,9 +17,10 @@ from saccade.kernels.precision import check_narrow_products
 from saccade.tasks.base.data import SIZES, Say, Size, Splits
 from saccade.tasks.registry import task_named
 from saccade.training.recipe import Recipe, read_recipe, read_tables, tables_of_model
+from saccade.training.threads import at_most_threads, thread_counts
 from saccade.training.trainer import Trainer
 
-__all__ = ["Request", "duration", "recipe_for_run", "recommended_recipe", "seconds_per_update"]
+__all__ = ["Request", "Speed", "duration", "measured_speed", "recipe_for_run", "recommended_recipe"]
 
 #: The largest size to choose if the user gives neither a size nor a time: it takes half an hour or so on 2 cores.
 DEFAULT_SIZE: Size = "small"
@@ -37,20 +38,29 @@ TIMED_BATCHES, TIMED_SECONDS, FOR_TIMING, TIMED_EXAMPLES, EXAMPLES_PER_MINUTE = 
 #: The fraction of the time for validations, and how many there are at most; how many examples one is timed on.
 FOR_VALIDATIONS, MOST_VALIDATIONS, TIMED_VALIDATION = 0.15, 10, 16
 
-#: The fraction of the time of fp32 that bf16 must save to be chosen.
-CLEARLY_FASTER = 0.05
+#: The fraction of the time of fp32 that bf16 must save to be chosen, and that of the time of fewer threads that more
+#: threads must save; for how many seconds each number of threads is timed at most.
+CLEARLY_FASTER, TIMED_THREADS = 0.05, 1.0
 
 #: Returns the recipe for a size, with these training settings instead of the usual ones, and a number of validations.
 RecipeMaker = Callable[[Size, dict[str, Any], int], Recipe]
 
 
-class Timing(NamedTuple):
-    """How long each part of training takes on this machine, in seconds."""
+class Speed(NamedTuple):
+    """How long an update takes on this machine with the settings that were chosen."""
 
-    update: float
+    seconds: float
+    precision: str = "fp32"
+    threads: int = 1
+    in_fp32: float | None = None  # the seconds that it would take in fp32, if another precision was chosen
+
+
+class Timing(NamedTuple):
+    """How long each part of training takes on this machine; all but ``speed`` in seconds."""
+
+    speed: Speed
     validation: float = 0.0
     preparation: float = 0.0
-    narrow: float = math.inf  # an update whose matrix products are computed in bf16
 
 
 @dataclass(frozen=True)
@@ -146,66 +156,94 @@ def _fit_to_time(
     for size in reversed(sizes):
         usual = candidate(size, {}, MOST_VALIDATIONS)
         wanted = usual.training.steps
-        try_narrow = request.overridden("training.precision") is None and usual.training.precision == "fp32"
-        timing = _timed(usual, splits, request.device, minutes, try_narrow)
-        is_narrow = timing.narrow < (1 - CLEARLY_FASTER) * timing.update
-        seconds = timing.narrow if is_narrow else timing.update
+        timing = _timed(usual, splits, request, minutes)
+        speed = timing.speed
         left = 60 * minutes - (time.monotonic() - request.began) - timing.preparation
-        affordable = int(FOR_UPDATES * max(0.1 * 60 * minutes, left) / seconds)
-        faster = f" with matrix products in bf16 (in fp32 {timing.update:.3f} s)" if is_narrow else ""
-        say(f"  {size}: {seconds:.3f} s per update{faster}, time for {affordable:,}; it usually needs {wanted:,}.")
+        affordable = int(FOR_UPDATES * max(0.1 * 60 * minutes, left) / speed.seconds)
+        say(f"  {size}: {_described(speed)}, time for {affordable:,}; it usually needs {wanted:,}.")
         if affordable >= ENOUGH * wanted:
             break
     steps = max(FEWEST, min(wanted, affordable))
     rest = f"{FOR_UPDATES:.0%} of the remaining time; the rest is for validations and the final test"
     say(f"Chose {size} with {counted(steps, 'update')} ({'it needs no more' if steps == wanted else rest}).")
     fitting = FOR_VALIDATIONS * 60 * minutes / max(timing.validation, 1e-9)
-    precision = {"precision": "bf16"} if is_narrow else {}
-    return candidate(size, {"steps": steps, **precision}, int(max(1, min(MOST_VALIDATIONS, fitting))))
+    chosen: dict[str, Any] = {"steps": steps, "precision": speed.precision}
+    if request.device == "cpu":
+        chosen["threads"] = speed.threads
+    return candidate(size, chosen, int(max(1, min(MOST_VALIDATIONS, fitting))))
 
 
-def seconds_per_update(recipe: Recipe, splits: Splits[Any], device: str) -> float:
-    """Measure how long an update of this recipe takes on this machine."""
-    return _timed(recipe, splits, device).update
+def _described(speed: Speed) -> str:
+    """The seconds of an update, and what was chosen to make it fast."""
+    threads = f" with {speed.threads} threads" if speed.threads > 1 else ""
+    if speed.in_fp32 is None:
+        return f"{speed.seconds:.3f} s per update{threads}"
+    join = " and" if threads else " with"
+    return f"{speed.seconds:.3f} s per update{threads}{join} matrix products in bf16 (in fp32 {speed.in_fp32:.3f} s)"
 
 
-def _timed(
-    recipe: Recipe, splits: Splits[Any], device: str, minutes: float = math.inf, try_narrow: bool = False
-) -> Timing:
+# --- measuring ---------------------------------------------------------------------------------------------
+
+
+def measured_speed(recipe: Recipe, splits: Splits[Any], device: str) -> Speed:
+    """Measure how long an update of this recipe takes on this machine, and with how many threads it is fastest."""
+    fixed = (f"training.precision={recipe.training.precision}",)
+    return _timed(recipe, splits, Request(recipe.task.name, {}, fixed, device=device)).speed
+
+
+def _timed(recipe: Recipe, splits: Splits[Any], request: Request, minutes: float = math.inf) -> Timing:
     """Measure how long an update, a validation and the preparation take on this machine, if there are this many minutes
     for all of them.
 
-    Each batch is timed twice and the shorter time counts, so that brief interruptions do not matter. A validation is
-    timed on a few examples. An untrained network writes long texts, so the estimate is rather too long than too short.
+    On the CPU, everything is measured as the processor time of one thread, which hardly depends on what else the
+    machine does; the clock only decides by which factor more threads are faster. A validation is timed on a few
+    examples. An untrained network writes long texts, so the estimate is rather too long than too short.
     """
-    began = time.monotonic()
+    began = time.process_time()
     most = min(TIMED_EXAMPLES, max(EXAMPLES_PER_MINUTE, EXAMPLES_PER_MINUTE * minutes))
     drawn = random.Random(0).sample(splits.train, min(int(most), len(splits.train)))
     task = recipe.build_task(recipe.task.prepare(recipe.settings, drawn))
     examples = task.encode(drawn)
-    trainer = Trainer(task, task.build(recipe.kind, recipe.model), examples, examples[:1], device)
-    preparing = (time.monotonic() - began) * len(splits.train) / len(drawn)
-    update, narrow = _timed_updates(trainer, min(FOR_TIMING * 60 * minutes, TIMED_SECONDS), try_narrow)
+    trainer = Trainer(task, task.build(recipe.kind, recipe.model), examples, examples[:1], request.device)
+    preparing = (time.process_time() - began) * len(splits.train) / len(drawn)
+    speed = _speed(trainer, request, min(FOR_TIMING * 60 * minutes, TIMED_SECONDS))
     held_out = task.encode(random.Random(0).sample(splits.validation, min(500, len(splits.validation))))
     few = held_out[:: max(1, len(held_out) // TIMED_VALIDATION)]
     total = len(held_out) * len(splits.validation) / min(500, len(splits.validation))
     scored = min(getattr(recipe.training, "validation_sample", total), total)
-    began = time.thread_time()
-    task.validate(trainer.model.eval(), few)
-    return Timing(update, (time.thread_time() - began) * scored / len(few), preparing, narrow)
+    with at_most_threads(1):
+        began = time.thread_time()
+        task.validate(trainer.model.eval(), few)
+        validating = (time.thread_time() - began) * scored / len(few)
+    return Timing(speed, validating, preparing)
 
 
-def _timed_updates(trainer: Trainer, limit: float, try_narrow: bool) -> tuple[float, float]:
-    """The mean seconds of an update, and of one with matrix products in bf16, if these are to be tried and can run.
-
-    Both are timed on the same batches in turn, so that other work on the machine slows them alike.
-    """
-    seconds: dict[str, list[float]] = {trainer.settings.precision: []}
-    if try_narrow:
+def _speed(trainer: Trainer, request: Request, limit: float) -> Speed:
+    """Choose the precision and the number of threads with which an update takes the least time, unless the user chose
+    them."""
+    own, is_cpu = trainer.settings.precision, request.device == "cpu"
+    precisions = [own]
+    if request.overridden("training.precision") is None and own == "fp32":
         with suppress(OptionError):
             check_narrow_products()
-            seconds["bf16"] = []
-    of = {precision: trainer.settings.model_copy(update={"precision": precision}) for precision in seconds}
+            precisions.append("bf16")
+    with at_most_threads(1 if is_cpu else None):
+        seconds = _timed_precisions(trainer, precisions, limit)
+    precision = min(seconds, key=lambda one: seconds[one] * (1 if one == own else 1 / (1 - CLEARLY_FASTER)))
+    trainer.settings = trainer.settings.model_copy(update={"precision": precision})
+    threads, factor = _fastest_threads(trainer, request, min(limit, TIMED_THREADS)) if is_cpu else (1, 1.0)
+    in_fp32 = None if precision == own else seconds[own] / factor
+    return Speed(seconds[precision] / factor, precision, threads, in_fp32)
+
+
+def _timed_precisions(trainer: Trainer, precisions: Sequence[str], limit: float) -> dict[str, float]:
+    """The mean seconds of an update in each precision.
+
+    All are timed on the same batches in turn, each twice, and the shorter time counts, so that brief interruptions do
+    not matter.
+    """
+    of = {precision: trainer.settings.model_copy(update={"precision": precision}) for precision in precisions}
+    seconds: dict[str, list[float]] = {precision: [] for precision in precisions}
     groups = trainer.groups()
     first = next(groups)
     for trainer.settings in of.values():
@@ -216,14 +254,38 @@ def _timed_updates(trainer: Trainer, limit: float, try_narrow: bool) -> tuple[fl
             seconds[precision].append(min(_seconds(trainer, group) for _ in range(2)))
         if time.monotonic() - began > limit:
             break
-    update, *narrow = (sum(some) / len(some) for some in seconds.values())
-    return update, narrow[0] if narrow else math.inf
+    return {precision: sum(some) / len(some) for precision, some in seconds.items()}
 
 
-def _seconds(trainer: Trainer, group: list[list[int]]) -> float:
-    """The time of an update; on the CPU, that of this thread, so that other work on the machine matters less than by
-    the clock. If torch uses several threads, part of the time for which this one waits for the others still counts."""
-    clock = time.thread_time if trainer.device == "cpu" else time.perf_counter
+def _fastest_threads(trainer: Trainer, request: Request, limit: float) -> tuple[int, float]:
+    """The number of threads with which updates are fastest by the clock, and how many times as fast as one thread.
+
+    On a busy machine, threads wait for each other, so several can be far slower than one. The numbers of threads take
+    turns, so that other work slows them alike.
+    """
+    counts, given = thread_counts(), request.overridden("training.threads")
+    if given is not None and given.isdecimal():
+        counts = tuple(sorted({1, min(int(given), counts[-1])}))
+    if counts == (1,):
+        return 1, 1.0
+    group, seconds = next(trainer.groups()), dict.fromkeys(counts, 0.0)
+    for count in counts:
+        with at_most_threads(count):
+            trainer.update(group)  # the first also prepares the threads
+    began = time.monotonic()
+    while seconds[1] == 0 or time.monotonic() - began < limit * len(counts):
+        for count in counts:
+            with at_most_threads(count):
+                seconds[count] += _seconds(trainer, group, time.perf_counter)
+    best = counts[-1]
+    if given is None:
+        best = min(counts, key=lambda count: seconds[count] * (1 if count == 1 else 1 / (1 - CLEARLY_FASTER)))
+    return best, seconds[1] / seconds[best]
+
+
+def _seconds(trainer: Trainer, group: list[list[int]], clock: Callable[[], float] | None = None) -> float:
+    """The time of an update, by default the processor time of this thread on the CPU, and otherwise by the clock."""
+    clock = clock or (time.thread_time if trainer.device == "cpu" else time.perf_counter)
     began = clock()
     trainer.update(group)
     return clock() - began
@@ -231,5 +293,5 @@ def _seconds(trainer: Trainer, group: list[list[int]]) -> float:
 
 def duration(recipe: Recipe, splits: Splits[Any], device: str) -> str:
     """How long training will take on this machine, estimated from a few updates."""
-    total = seconds_per_update(recipe, splits, device) * recipe.training.steps / FOR_UPDATES
+    total = measured_speed(recipe, splits, device).seconds * recipe.training.steps / FOR_UPDATES
     return counted(max(1, round(total / 60)), "minute") if total < 5400 else f"{total / 3600:.1f} hours"

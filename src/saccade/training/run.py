@@ -23,9 +23,13 @@ from saccade.training.fine_tuning import copy_initial_weights, prepare_layers
 from saccade.training.interrupt import Interrupt, Stopped
 from saccade.training.metrics import MetricsLog
 from saccade.training.run_folder import RunFolder
+from saccade.training.threads import at_most_threads
 from saccade.training.trainer import Progress, Trainer
 
 __all__ = ["train"]
+
+#: The fraction of its updates below which a model has learned hardly anything.
+HARDLY = 0.1
 
 
 def train(
@@ -44,7 +48,11 @@ def train(
     recipe, processes = run.recipe, processes or Processes()
     began = time.monotonic() if began is None else began
     is_first = processes.rank == 0
-    with run.alone() if is_first else nullcontext(), Interrupt(display.abandoned) as interrupt:
+    with (
+        run.alone() if is_first else nullcontext(),
+        at_most_threads(recipe.training.threads),
+        Interrupt(display.abandoned) as interrupt,
+    ):
         splits = recipe.entry.data.read(recipe.settings["data"], recipe.training.seed).require_some()
         display.data(splits)
         _note_extension(run, display)
@@ -74,11 +82,7 @@ def train(
         check = processes.checking(interrupt)
         try:
             trainer.run(check, recorder)
-            if trainer.progress.step < recipe.training.steps and (trainer.progress.end is not None or trainer.is_late):
-                display.say(
-                    f"The machine was slower than measured: training ended at step {trainer.progress.step:,}, not "
-                    f"{recipe.training.steps:,}, to keep to {counted(recipe.training.minutes or 0, 'minute')}."
-                )
+            _note_early_end(run, trainer, display)
         except Stopped:
             recorder.save()
             raise
@@ -107,6 +111,23 @@ def _announce(run: RunFolder, trainer: Trainer, display: Display) -> None:
         display.say(
             f"During training, only {len(trainer.sample):,} of the {len(trainer.validation):,} validation examples are "
             "scored: a sample drawn once with training.seed. Set training.validation_sample to change its size."
+        )
+
+
+def _note_early_end(run: RunFolder, trainer: Trainer, display: Display) -> None:
+    """Tell the user if training ended before its last update because there was no time left, and whether the model can
+    have learned anything."""
+    planned, progress = run.recipe.training, trainer.progress
+    if planned.minutes is None or progress.step >= planned.steps or (progress.end is None and not trainer.is_late):
+        return
+    display.say(
+        f"The machine was slower than measured: training ended at step {progress.step:,}, not {planned.steps:,}, to "
+        f"keep to {counted(planned.minutes, 'minute')}."
+    )
+    if progress.step < HARDLY * planned.steps:
+        display.warn(
+            f"After so few updates, the model has learned hardly anything. To train it longer, repeat the command with "
+            f"--set training.minutes={4 * planned.minutes:g} (or another number)."
         )
 
 

@@ -36,8 +36,10 @@ __all__ = ["Listener", "Progress", "Trainer"]
 #: that, because a few updates may take long; by which fraction of the remaining updates the end must be wrong before it
 #: is moved, and the last fraction of the schedule, in which it is never moved.
 SETTLED, EARLY, CLEARLY, TAIL = 20, (2, 5, 10), 0.05, 0.1
-#: How many examples are scored before the training, to see how long a validation will take.
-TRIED = 16
+#: How many examples are scored before the training, to see how long a validation will take, and the largest fraction of
+#: the time to reserve for what follows the updates; an untrained network writes long texts, so the estimate may be far
+#: too long.
+TRIED, MOST_RESERVED = 16, 0.4
 
 
 @dataclass
@@ -120,9 +122,7 @@ class Trainer:
         while not progress.finished:
             due = progress.step % settings.validate_every == 0 or progress.step == self.last_step or self.is_late
             if due and progress.step > progress.validated:
-                before = time.monotonic()
-                self._validate(check, listener)
-                self._reserved = (1 + self.closing) * self._one_clock(time.monotonic() - before)
+                self._validate(check, listener, began)
                 progress.seconds = self._one_clock(time.monotonic() - began)
                 continue  # to see whether this was the last one
             check()
@@ -182,8 +182,13 @@ class Trainer:
         self._collect()
         self.processes.lead(lambda: self.task.validate(self.model, few))
         set_rng_state(numbers)
-        seconds = (time.monotonic() - began) * len(self.sample) / len(few)
-        self._reserved = (1 + self.closing) * self._one_clock(seconds)
+        self._reserve((time.monotonic() - began) * len(self.sample) / len(few))
+
+    def _reserve(self, validation: float) -> None:
+        """Reserve time for the last validation and the test, if a validation takes this many seconds."""
+        if self.settings.minutes is not None:
+            needed = (1 + self.closing) * self._one_clock(validation)
+            self._reserved = min(needed, MOST_RESERVED * 60 * self.settings.minutes)
 
     # --- one update ---
 
@@ -250,11 +255,14 @@ class Trainer:
 
     # --- validation ---
 
-    def _validate(self, check: Callable[[], None], listener: Listener) -> None:
-        progress = self.progress
+    def _validate(self, check: Callable[[], None], listener: Listener, began: float) -> None:
+        """Score the model, and decide whether training is over; ``began`` is when it began, by the clock."""
+        progress, before = self.progress, time.monotonic()
         self.network.eval()
         with self._validated_weights():
             scores = self.processes.lead(lambda: self.task.validate(self.model, self.sample, check))
+            self._reserve(time.monotonic() - before)
+            progress.seconds = self._one_clock(time.monotonic() - began)
             self._require_finite_scores(scores)
             value = scores[self.task.metric] * (-1 if self.task.metric_is_loss else 1)
             improved = progress.best is None or value > progress.best

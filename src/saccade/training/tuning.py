@@ -20,7 +20,8 @@ from saccade.storage import write_file
 from saccade.tasks.base.data import Say
 from saccade.training.recipe import Recipe, read_recipe, read_tables
 from saccade.training.recipe_text import commented
-from saccade.training.recommendation import seconds_per_update
+from saccade.training.recommendation import measured_speed
+from saccade.training.threads import at_most_threads
 from saccade.training.trainer import Progress, Trainer
 
 if TYPE_CHECKING:
@@ -81,10 +82,12 @@ class _TuningSearch:
             load_if_exists=True,
         )
         if "steps" not in study.user_attrs:
-            began, worked = time.monotonic(), time.thread_time()
-            seconds = seconds_per_update(self.recipe, self.splits, self.device)
+            began, worked = time.monotonic(), time.process_time()
+            speed = measured_speed(self.recipe, self.splits, self.device)
+            seconds = speed.seconds
             if self.device == "cpu":  # other work on the machine slows the trials down, and their length is not changed
-                seconds *= max(1.0, (time.monotonic() - began) / (time.thread_time() - worked))
+                seconds *= max(1.0, (time.monotonic() - began) / (time.process_time() - worked))
+                study.set_user_attr("threads", speed.threads)
             affordable = int(FOR_UPDATES * 60 * self.minutes / WHOLE_TRIALS / seconds)
             study.set_user_attr("steps", max(VALIDATIONS, min(self.recipe.training.steps, affordable)))
             study.enqueue_trial({key: values[0] for key, values in self._values().items()})
@@ -125,7 +128,8 @@ class _TuningSearch:
         torch.manual_seed(recipe.training.seed)
         trainer = Trainer(task, task.build(recipe.kind, recipe.model), self.examples, self.validation, self.device)
         reporter = _Reporter(trial, recipe.metric, self.sign, self.steps)
-        trainer.run(self._check, reporter)
+        with at_most_threads(recipe.training.threads or self.study.user_attrs.get("threads")):
+            trainer.run(self._check, reporter)
         return max(reporter.values)
 
     def _check(self) -> None:

@@ -33,6 +33,9 @@ class TrainingSettings(Config):
         gt=0,
         description="Stop after this many minutes, even if not all updates are done, and keep the best model",
     )
+    threads: int | None = Field(
+        None, ge=1, description="Maximum number of processor threads to train with; by default, one for each core"
+    )
     accumulate: int = Field(1, ge=1, description="Number of batches whose gradients are added up for one update")
     lr: float = Field(1e-3, gt=0, description="Highest learning rate")
     schedule: Literal["inverse_sqrt", "cosine", "constant"] = Field(
