@@ -196,6 +196,8 @@ def test_bad_columns_and_endings_are_refused(tmp_path: Path) -> None:
         read_table(path, -1, 0)
     with pytest.raises(FileError, match=r"expected a \.tsv, \.csv or \.jsonl file"):
         read_table(write(tmp_path / "a.xlsx", "a"))
+    with pytest.raises(FileError, match=r"a\.json is one JSON value, which has no rows; write it as JSONL \(\.jsonl\)"):
+        read_table(write(tmp_path / "a.json", '[\n{"source": "a"}\n]'))
     with pytest.raises(OptionError, match="has no header line"):
         read_table(write(tmp_path / "a.jsonl", "[]"), header=True)
 

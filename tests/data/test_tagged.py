@@ -154,6 +154,21 @@ LINE = "{file}, line "
             {"word_column": "word", "label_column": "tag"},
             LINE + "1: there is no column named 'tag'; the line has: 'word', 'pos'.",
         ),
+        (
+            "a.conll",
+            "# text\n1-2\t" + "x\t" * 8 + "_\n1\t" + "x\t" * 8 + "_\n",
+            {},
+            "{file} looks like CoNLL-U, whose words are not in the first column; end its name in .conllu, or say which "
+            "columns have the words and the labels, such as --columns 1,3.",
+        ),
+        (
+            "a.csv",
+            "Word,POS\nform,X\n",
+            {},
+            "{file}: the first line, 'Word POS', looks like a header; say which columns have the words and the labels, "
+            "such as --columns Word,POS, or --columns 0,-1 if the line is data.",
+        ),
+        ("a.jsonl", "[]", {}, "{file} is a JSON file; words and labels are read from CoNLL-U files or columns only."),
         ("a.conllu", "1\tGo\n", {}, LINE + "1: the line has 2 columns; CoNLL-U has 10, separated by tabs."),
         (
             "a.conllu",

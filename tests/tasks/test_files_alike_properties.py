@@ -19,7 +19,7 @@ from torch import nn
 from toy_labels import classification, tagging, toy_sentences, toy_texts
 
 from saccade.data.documents import Document
-from saccade.data.labelled import LabelledText
+from saccade.data.labelled import LabelledText, read_labelled
 from saccade.data.tagged import TaggedSentence
 from saccade.errors import FileError
 from saccade.models import Config
@@ -289,6 +289,24 @@ def test_cells_are_split_where_they_were_joined_or_not_at_all(
             predictor = opened("classification", data)
             assert [one.text for one in scored] == expected
             assert predictor.read_file(path)[0] == predictor.read_stream(io.BytesIO(content))[0] == expected
+
+
+@SLOWLY
+@given(
+    st.lists(st.tuples(st.sampled_from(["good", "bad"]), TEXT), min_size=2, max_size=6),
+    st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+    st.sampled_from([".tsv", ".txt", ".csv"]),
+)
+def test_quotes_around_cells_are_removed_or_told(rows: list[tuple[str, str]], quoting: int, suffix: str) -> None:
+    """Programs put them around the cells of a table with tabs; a .tsv does not say whether they belong to the texts."""
+    written = io.StringIO()
+    csv.writer(written, delimiter="\t", quoting=quoting).writerows(rows)  # type: ignore[arg-type]
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / f"a{suffix}"
+        path.write_text(written.getvalue())
+        texts, report = read_labelled(path, 1, 0)
+    found = [(one.label, one.text) for one in texts]
+    assert found == rows or (suffix != ".csv" and any("quotes around cells" in note for note in report.notes))
 
 
 @SLOWLY

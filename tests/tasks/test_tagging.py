@@ -150,6 +150,11 @@ def test_a_held_out_label_that_training_has_not_is_noted_before_training(tmp_pat
     assert splits.notes[-1] == said
 
 
+def test_words_of_one_label_only_are_refused() -> None:
+    with pytest.raises(OptionError, match=r"All words have the label '_'; a tagger needs at least two labels\."):
+        tagging([replace(one, labels=("_",) * len(one.words)) for one in toy_sentences(2, seed=1)])
+
+
 def test_a_rare_label_stays_in_training(tmp_path: Path) -> None:
     """Of 30 labels that are there once, whatever the seed, none is held out."""
     (tmp_path / "all.txt").write_text("\n\n".join(f"w{n} O\nv{n} L{n if n < 30 else 0}" for n in range(60)))

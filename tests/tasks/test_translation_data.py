@@ -49,6 +49,16 @@ def test_given_files_are_taken_as_they_are(own: dict[str, str], tmp_path: Path) 
     assert "1 source in both" in " ".join(splits.notes)
 
 
+def test_pairs_without_text_are_scored_and_told(tmp_path: Path) -> None:
+    file = lines(tmp_path / "a.tsv", ["a b\tx", "", "\ty", "c d\tz"])
+    said: list[str] = []
+    assert len(TranslationFiles.read_for_scoring(data({"table": file}), said.append)) == 4
+    assert said[-2:] == [
+        "empty on both sides: 1 kept: line 2, and scored like all others",
+        "text on one side only: 1 kept: line 3, and scored like all others",
+    ]
+
+
 def test_gold_links_go_with_their_lines(own: dict[str, str], tmp_path: Path) -> None:
     links = lines(tmp_path / "links", ["0-0 1-1"] * 49 + ["0-1"])
     splits = TranslationFiles.read(data({**own, "alignments": links}), seed=1)

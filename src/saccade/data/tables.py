@@ -47,8 +47,13 @@ Row = tuple[int, list[str]]  # line number, cells
 
 def table_format(path: str | Path) -> str:
     """Return the suffix that decides how a file is read: its own or, if that is not known, ``.tsv`` if all lines have
-    equally many tabs."""
+    equally many tabs. A JSON file, which is one value on any number of lines, is refused."""
     own = suffix(path)
+    if own == ".json":
+        raise FileError(
+            f"{path} is one JSON value, which has no rows; write it as JSONL (.jsonl): one object per line, such as "
+            '{"text": "...", "label": "..."}.'
+        )
     return ".tsv" if own not in TABLES and is_tabbed(path) else own
 
 
@@ -90,7 +95,7 @@ def read_columns(
         mark = separator or find_separator(path, name, columns, in_order)
         rows, notes = _csv_rows(path, lines, mark), (*notes, *([] if mark == "," else [_separated_by(mark)]))
     else:
-        rows = ((line, text.split("\t")) for line, text in lines)
+        rows, notes = ((line, text.split("\t")) for line, text in lines), (*notes, *_note_quotes(path, name))
     first = next(rows, None)
     if first is None:
         return notes, iter(())
@@ -105,6 +110,20 @@ def read_columns(
     )
     data = rows if headed else chain([first], rows)
     return (*notes, note), _pick(path, data, indices, len(first[1]), bad)
+
+
+def _note_quotes(path: str | Path, encoding: str) -> tuple[str, ...]:
+    """Say that quotes belong to the texts of a TSV file if they look as if a program had put them around its cells."""
+    rows = [text.split("\t") for _, text in islice(read_lines(path, encoding), LOOKED_AT) if text.strip()]
+    columns = list(zip(*rows, strict=False))
+    is_doubled = any(_is_quoted(cell) and '""' in cell[1:-1] for column in columns for cell in column)
+    if not is_doubled and not any(all(map(_is_quoted, column)) for column in columns):
+        return ()
+    return ("quotes around cells were read as part of the texts, as usual in TSV; if they are not, call the file .csv",)
+
+
+def _is_quoted(cell: str) -> bool:
+    return len(cell) > 1 and cell[0] == cell[-1] == '"'
 
 
 def refuse_or_skip(message: str, bad: list[str] | None) -> None:

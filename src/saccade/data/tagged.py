@@ -7,6 +7,7 @@ separated, and the error for a line that does not fit names the line.
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -28,6 +29,9 @@ DOCUMENT_START = "-DOCSTART-"
 CONLLU = ".conllu"
 #: The number of a word is parsed; all other fields stay text.
 _PARSERS = {"id": DEFAULT_FIELD_PARSERS["id"]}
+
+#: What the column of words is called where columns have names.
+HEADERS = ("word", "words", "token", "tokens", "form")
 
 #: The number of lines that are used to tell columns from plain text.
 LOOKED_AT = 200
@@ -91,12 +95,32 @@ def read_tagged(
         words = _conllu_words(path, lines, *columns, feature_columns)
         notes = (*notes, _note([*columns, *feature_columns]))
     else:
+        if suffix(path) in (".json", ".jsonl"):
+            raise FileError(f"{path} is a JSON file; words and labels are read from CoNLL-U files or columns only.")
+        if word_column is None and label_column is None:
+            _refuse_other_columns(path, name)
         every = [word_column or "0", label_column or "-1", *feature_columns]
         if not labelled:
             del every[1]
         words, choices = _column_words(path, lines, every, separator, labelled)
         notes = (*notes, *choices)
     return collect(str(path), _sentences(str(path), words), unit="sentences", max_length=max_length, notes=notes)
+
+
+def _refuse_other_columns(path: str | Path, encoding: str) -> None:
+    """Refuse a file whose first and last columns are surely not words and labels: CoNLL-U, or columns with a header."""
+    looked_at = (text for _, text in islice(read_lines(path, encoding), LOOKED_AT))
+    rows = [re.split(r"[\t,; ]", text.strip()) for text in looked_at if text.strip() and text[0] != "#"]
+    if rows and len(rows[0]) == len(DEFAULT_FIELDS) and rows[0][0].partition("-")[0] == "1":
+        raise FileError(
+            f"{path} looks like CoNLL-U, whose words are not in the first column; end its name in {CONLLU}, or say "
+            "which columns have the words and the labels, such as --columns 1,3."
+        )
+    if rows and rows[0][0].casefold() in HEADERS and rows[0][-1] not in [row[-1] for row in rows[1:]]:
+        raise FileError(
+            f"{path}: the first line, {' '.join(rows[0])!r}, looks like a header; say which columns have the words and "
+            f"the labels, such as --columns {rows[0][0]},{rows[0][-1]}, or --columns 0,-1 if the line is data."
+        )
 
 
 def _sentences(file: str, words: Iterable[WordLine | None]) -> Iterator[TaggedSentence]:

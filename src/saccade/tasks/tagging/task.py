@@ -72,6 +72,10 @@ class TaggingState(TaskState):
     ) -> Self:
         """Learn the labels and vocabularies. A given ``tokenizer`` splits words into pieces."""
         labels = sorted({label for sentence in train for label in sentence.labels})
+        if len(labels) == 1:
+            raise OptionError(
+                f"All words have the label {labels[0]!r}; a tagger needs at least two labels. Check the columns."
+            )
         if tokenizer is not None and 0 not in tokenizer.hidden_ids:
             raise OptionError("The tokenizer of this model has text for id 0, which a tagger uses for padding.")
         words = Words.train([word for one in train for word in one.words], settings["text"], tokenizer)

@@ -23,6 +23,7 @@ from saccade.data import (
 from saccade.data.grammar import generate
 from saccade.data.lines import read_lines
 from saccade.data.paths import column, part_prefixes, resolve_path
+from saccade.data.report import FINDINGS
 from saccade.data.reversals import reversals
 from saccade.data.tables import TABLES, table_format
 from saccade.errors import FileError, OptionError, counted
@@ -188,6 +189,9 @@ class TranslationFiles(DataReader[GoldPair]):
         pairs, report = _read(settings, "", UNCHANGED)
         for note in report.notes:
             say(note)
+        for finding in report.findings:
+            if finding.kind in ("empty", "unpaired") and finding.count:
+                say(f"{FINDINGS[finding.kind]}: {finding}, and scored like all others")
         return [from_pair(pair) for pair in pairs]
 
     @classmethod
