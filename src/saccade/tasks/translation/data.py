@@ -20,6 +20,7 @@ from saccade.data import (
     read_parallel,
     read_table,
 )
+from saccade.data.deck_sentences import deck_sentences
 from saccade.data.grammar import generate
 from saccade.data.lines import read_lines
 from saccade.data.paths import column, part_prefixes, resolve_path
@@ -58,8 +59,10 @@ LanguageCode = Literal["fr", "es", "it", "de", "hi", "zh"]
 class TranslationData(Config):
     """Parallel texts, your own or built in; paths may use ~ and $SACCADE_DATA."""
 
-    builtin: Literal["grammar", "reverse"] | None = Field(
-        None, description="grammar: the built-in corpus, from English; reverse: 5 letters to be written backwards"
+    builtin: Literal["grammar", "decks", "reverse"] | None = Field(
+        None,
+        description="grammar: the built-in corpus, from English; decks: sentences like those of the lectures, English "
+        "to French; reverse: 5 letters to be written backwards",
     )
     languages: tuple[LanguageCode, ...] = Field(
         ("fr",),
@@ -254,6 +257,10 @@ def _read_builtin(settings: TranslationData, seed: int) -> Splits[GoldPair]:
             BUILTIN_HELD_OUT,
             seed,
             lambda *drawn: [from_characters(pair) for pair in reversals(*drawn)],
+        )
+    if settings.builtin == "decks":
+        return draw_splits(
+            settings.sentences, BUILTIN_HELD_OUT, seed, lambda *drawn: from_grammar(deck_sentences(*drawn))
         )
     languages = settings.languages
     if len(languages) == 1:

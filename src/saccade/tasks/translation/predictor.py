@@ -14,6 +14,7 @@ from sacrebleu.metrics.base import Metric
 from saccade.attention import watch
 from saccade.attention.watching.interventions import active_edits
 from saccade.attention.watching.watch import Rows
+from saccade.data.deck_sentences import OWN, deck_sentences
 from saccade.data.grammar import showcase
 from saccade.data.inputs import read_texts
 from saccade.data.lines import suffix
@@ -89,6 +90,8 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
 
     def examples(self, probe: Sequence[str] = ()) -> list[Any]:
         """Return sentences of the built-in corpus, for each language in turn if the model knows several."""
+        if self.bundle.data.get("builtin") == "decks":
+            return [sentence.source_text for sentence in deck_sentences(len(OWN), 0, "test")]
         languages = self.bundle.data.get("languages") or ()
         if self.bundle.data.get("builtin") != "grammar" or len(languages) < 2:
             return super().examples(probe)
