@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -15,14 +16,17 @@ from saccade.recurrent import CELLS
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "lectures.md").read_text(encoding="utf-8")
-ROWS = [line for line in PAGE.splitlines() if line.startswith("| ") and not line.startswith(("| slide", "|---"))]
+TABLES = PAGE[: PAGE.index("## The decks' vectors")]
+ROWS = [line for line in TABLES.splitlines() if line.startswith("| ") and not line.startswith("| slide")]
+SCENES = re.findall(r'title: "(.+)"', files("saccade").joinpath("serving/studio/learn/scenes.js").read_text("utf-8"))
 
 
 @pytest.mark.parametrize("row", ROWS)
 def test_every_slide_has_an_entry(row: str) -> None:
     cells = [cell.strip() for cell in row.strip("|").split("|")]
-    assert len(cells) == 4
+    assert len(cells) == 5
     assert all(cells)
+    assert cells[4] in {*SCENES, "none"}
 
 
 def test_only_search_and_speech_are_left_out_for_a_reason() -> None:
@@ -43,3 +47,9 @@ def test_what_the_page_names_exists() -> None:
     for name, option in re.findall(r"`saccade (\w+) (?:\S+ )?--([\w-]+)", PAGE):
         if name != "lab":
             assert any(f"--{option}" in parameter.opts for parameter in commands[name].params), (name, option)
+
+
+def test_the_scenes_for_teachers_exist() -> None:
+    table = (ROOT / "docs" / "teaching.md").read_text(encoding="utf-8")
+    rows = [line.strip("|").split("|") for line in table.splitlines() if line.startswith("| 00")]
+    assert {row[3].strip() for row in rows} <= {*SCENES, ""}
