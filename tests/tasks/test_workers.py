@@ -2,7 +2,6 @@
 
 import os
 import signal
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -42,15 +41,16 @@ def test_edits_hold_though_other_processes_do_not_know_of_them(tiny_run: Path) -
 
 
 def test_a_killed_worker_is_one_sentence(tiny_run: Path) -> None:
-    opened = saccade.open(tiny_run, workers=2)
-    opened.predict(["a b"])
-    pool = opened._workers._pool
-    assert isinstance(pool, ProcessPoolExecutor)
-    for process in pool._processes.values():
-        os.kill(process.pid, signal.SIGKILL)
-    with pytest.raises(WorkerError, match="A worker process ended"):
-        opened.predict(TEXTS)
-    opened.close()
+    """Also while the other one still starts; both have ended then, and the next search would start new ones."""
+    with saccade.open(tiny_run, workers=2) as opened:
+        opened.predict(["a b"])
+        first, second = opened._workers._processes.values()
+        os.kill(first.pid, signal.SIGKILL)
+        with pytest.raises(WorkerError, match="A worker process ended"):
+            opened.predict(TEXTS)
+        assert not opened._workers._processes
+        assert not first.is_alive()
+        assert not second.is_alive()
 
 
 def test_a_number_of_workers_is_checked(tiny_run: Path) -> None:

@@ -7,70 +7,110 @@ that a script starts them under ``if __name__ == "__main__":``.
 from __future__ import annotations
 
 import multiprocessing
+import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
-from torch import nn
 
 from saccade.decoding import Hypothesis
 from saccade.errors import OptionError, WorkerError
 from saccade.models import lower_precision
 from saccade.tasks.base.search import SearchOptions, search
 from saccade.tasks.base.task import Bundle
-from saccade.text import Tokenizer
 
 __all__ = ["BATCH_TOKENS", "Workers"]
 
 #: The number of source tokens in one search, padding included.
 BATCH_TOKENS = 4096
-#: The model in a worker process.
-_model: nn.Module
-_target: Tokenizer
+Piece = tuple[list[list[int]], SearchOptions]
 
 
 class Workers:
-    """Processes that each have a copy of the model. They start at the first search and end with ``close``."""
+    """Processes that each have a copy of the model. They start at the first search and end with ``close``.
+
+    Each is joined to this process by a pipe of its own. If it ends, so does the pipe, whatever it was doing. (An
+    executor of Python 3.11 can wait forever for a process that it starts while another one is killed.)
+    """
 
     def __init__(self, path: Path, count: int, precision: str, read: Callable[[Path], Bundle]) -> None:
         if not 1 <= count <= 256:
             raise OptionError(f"workers must be a number from 1 to 256, not {count}.")
-        # Spawned, not forked: forking a process in which torch already has threads can hang.
         self._arguments = path, count, precision, read
-        self._pool = ProcessPoolExecutor(
-            count,
-            mp_context=multiprocessing.get_context("spawn"),
-            initializer=_open,
-            initargs=(path, precision, max(1, torch.get_num_threads() // count), read),
-        )
+        self._processes: dict[Connection, BaseProcess] = {}
+        self._lock = threading.Lock()  # a worker answers one search at a time
 
-    def search(self, pieces: Iterable[tuple[list[list[int]], SearchOptions]]) -> Iterator[list[list[Hypothesis]]]:
+    def search(self, pieces: Iterable[Piece]) -> Iterator[list[list[Hypothesis]]]:
         """Yield the outputs for each piece of work, in order."""
-        try:
-            yield from self._pool.map(_search, *zip(*pieces, strict=True))
-        except BrokenProcessPool:
-            raise WorkerError(
-                "A worker process ended before it finished (it was killed, or ran out of memory)."
-            ) from None
+        left, found = list(enumerate(pieces))[::-1], {}
+        busy: dict[Connection, int] = {}  # what each worker computes now
+        with self._lock:
+            try:
+                idle, count = self._start(), len(left)
+                for number in range(count):
+                    while number not in found:
+                        while idle and left:
+                            worker = idle.pop()
+                            busy[worker], piece = left.pop()
+                            worker.send(piece)
+                        for worker in cast(list[Connection], wait(list(busy))):
+                            result = worker.recv()
+                            if isinstance(result, str):
+                                raise WorkerError(result)
+                            found[busy.pop(worker)] = result
+                            idle.append(worker)
+                    yield found.pop(number)
+            except (EOFError, OSError):
+                raise WorkerError(
+                    "A worker process ended before it finished (it was killed, or ran out of memory)."
+                ) from None
+            finally:
+                if busy:  # nobody waits for their answers now
+                    self.close()
+
+    def _start(self) -> list[Connection]:
+        """Start the processes unless they run, and return this end of each pipe."""
+        path, count, precision, read = self._arguments
+        # Spawned, not forked: forking a process in which torch already has threads can hang.
+        context = multiprocessing.get_context("spawn")
+        while len(self._processes) < count:
+            here, there = context.Pipe()
+            arguments = there, path, precision, max(1, torch.get_num_threads() // count), read
+            process = context.Process(target=_work, args=arguments, daemon=True)
+            process.start()
+            there.close()  # so that the pipe ends with the process
+            self._processes[here] = process
+        return list(self._processes)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the arguments of the workers. Processes cannot be pickled, but a copy can start its own."""
         return Workers, self._arguments
 
     def close(self) -> None:
-        self._pool.shutdown(cancel_futures=True)
+        for process in self._processes.values():
+            process.kill()
+        for connection, process in self._processes.items():
+            process.join()
+            connection.close()
+        self._processes.clear()
 
 
-def _open(path: Path, precision: str, threads: int, read: Callable[[Path], Bundle]) -> None:
-    global _model, _target
+def _work(connection: Connection, path: Path, precision: str, threads: int, read: Callable[[Path], Bundle]) -> None:
+    """Answer one piece of work after the other, until the other end of the pipe is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C stops the process that started this one, which ends it
     torch.set_num_threads(threads)
-    bundle = read(path)
-    _model, _target = lower_precision(bundle.model, precision), bundle.task.state.vocabularies()["target"]
-
-
-@torch.inference_mode()
-def _search(sources: list[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
-    return search(_model, sources, options, BATCH_TOKENS, lambda: None, _target)
+    try:
+        bundle = read(path)
+        model, target = lower_precision(bundle.model, precision), bundle.task.state.vocabularies()["target"]
+        while True:
+            sources, options = connection.recv()
+            with torch.inference_mode():
+                connection.send(search(model, sources, options, BATCH_TOKENS, lambda: None, target))
+    except (EOFError, OSError):
+        return
+    except Exception as error:
+        connection.send(f"A worker process failed ({type(error).__name__}: {error}).")
