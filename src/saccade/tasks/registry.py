@@ -37,36 +37,61 @@ class Entry:
 
     @cached_property
     def task(self) -> type[Task]:
-        return self._load(self._task)  # type: ignore[no-any-return]
+        return self._load("task")  # type: ignore[no-any-return]
 
     @cached_property
     def data(self) -> type[DataReader[Any]]:
-        return self._load(self._data)  # type: ignore[no-any-return]
+        return self._load("data")  # type: ignore[no-any-return]
 
     @cached_property
     def predictor(self) -> type[Predictor]:
-        return self._load(self._predictor)  # type: ignore[no-any-return]
+        return self._load("predictor")  # type: ignore[no-any-return]
 
-    def _load(self, name: Any) -> Any:
-        return pkgutil.resolve_name(name) if isinstance(name, str) else name
+    def _load(self, part: str) -> Any:
+        given = getattr(self, f"_{part}")
+        return pkgutil.resolve_name(given) if isinstance(given, str) else given
+
+
+#: The attributes that the classes of a task must have, besides its methods.
+NEEDED = {"task": ("about", "metrics", "state_class", "tables", "networks"), "data": ("settings",), "predictor": ()}
 
 
 class InstalledEntry(Entry):
     """The task of an installed package, which is imported on first use."""
 
     def __init__(self, point: EntryPoint) -> None:
-        super().__init__(*(f"{point.value}.{part}" for part in ("task", "data", "predictor")))
+        super().__init__(*(f"{point.value}.{part}" for part in NEEDED))
         self._point = point
 
-    def _load(self, name: Any) -> Any:
+    def _load(self, part: str) -> Any:
+        package = _package_of(self._point)
         try:
-            return super()._load(name)
+            found = super()._load(part)
+            self._check(part, found)
         except Exception as error:  # a package of someone else's may fail in any way
-            package = _package_of(self._point)
             raise OptionError(
                 f"The task {self._point.name!r} comes from the package {package}, which cannot be loaded "
                 f"({type(error).__name__}: {error}); update it, or remove it with: pip uninstall {package}"
             ) from error
+        return found
+
+    def _check(self, part: str, found: Any) -> None:
+        """Raise an error unless this is a complete class for this part of a task."""
+        from saccade.tasks.base.data import DataReader
+        from saccade.tasks.base.predictor import Predictor
+        from saccade.tasks.base.task import Task
+
+        base = {"task": Task, "data": DataReader, "predictor": Predictor}[part]
+        if not isinstance(found, type) or not issubclass(found, base):
+            raise TypeError(f"its {part} is {found!r}, which is not a subclass of {base.__module__}.{base.__name__}")
+        absent = [name for name in NEEDED[part] if not hasattr(found, name)]
+        absent += sorted(getattr(found, "__abstractmethods__", ()))
+        if absent:
+            raise TypeError(f"its {part} {found.__name__} does not define {', '.join(absent)}")
+        if issubclass(found, Task) and getattr(found, "name", None) != self._point.name:
+            raise TypeError(f"its {part} {found.__name__} has another name: {getattr(found, 'name', None)!r}")
+        if issubclass(found, Task) and not ("training" in found.tables and found.networks and found.metrics):
+            raise TypeError(f"{found.__name__} needs a table named training, a network and a metric")
 
 
 def _package_of(point: EntryPoint) -> str:
