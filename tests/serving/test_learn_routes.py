@@ -17,8 +17,8 @@ from servers import Runner, Running, numbers, post
 from saccade.attention import Sinusoidal
 from saccade.recurrent import gradient_flow
 from saccade.serving import Limits, Models
-from saccade.serving.lengths import BINS, by_length, sentences
 from saccade.serving.lessons import LESSONS
+from saccade.tasks.base.length_scores import BINS, by_length, sentences
 from saccade.training.recipe import read_recipe
 
 IMAGE = {"pixels": [[0.5] * 6] * 8}

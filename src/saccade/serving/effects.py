@@ -11,7 +11,6 @@ from itertools import islice
 from typing import Any
 
 from saccade.attention import edit, editable
-from saccade.data.grammar import showcase
 from saccade.errors import OptionError, TooLargeError
 from saccade.lens.causal import find_places
 from saccade.lens.view import View
@@ -62,8 +61,8 @@ def find_opening(
 ) -> Generator[None, None, dict[str, Any] | None]:
     """Find a link between two words of an example that changes the answer if it is cut in all heads of its layer.
 
-    Links that are known to matter (those of the built-in corpus) are tried first, then links with large weights; later
-    layers are tried before earlier ones. This yields between two answers, and returns what it found.
+    Links that are known to matter are tried first, then links with large weights; later layers are tried before earlier
+    ones. This yields between two answers, and returns what it found.
     """
     texts = [one for one in examples if isinstance(one, str)]
     if predictor.is_drawn(options) or not texts:
@@ -87,13 +86,13 @@ def _candidates(
     predictor: Predictor, texts: list[str], options: dict[str, Any]
 ) -> Iterator[tuple[str, str, list[int], list[int]]]:
     """A text, an attention, and the tokens of two words that it links."""
-    known = {example.source_text: example for example in showcase()}
-    for text in sorted(texts, key=lambda text: not (text in known and known[text].links)):
+    known = {text: predictor.known_links(text) for text in texts}
+    for text in sorted(texts, key=lambda text: not known[text]):
         view = predictor.view_of(text, predictor.best_answer(text, **options))
         for name in reversed([name for name in view.names if view.is_self(name) and view.kind(name) != "causal"]):
-            for link in known[text].links if text in known else ():
-                word, antecedent = (known[text].source[place] for place in (link.word, link.antecedent))
-                yield text, name, find_places(view.columns[name], word), find_places(view.columns[name], antecedent)
+            for words in known[text]:
+                rows, columns = (find_places(view.columns[name], word) for word in words)
+                yield text, name, rows, columns
             for rows, columns in _strong_links(view, name):
                 yield text, name, rows, columns
 

@@ -16,10 +16,10 @@ from saccade.serving.computation import wait_for
 from saccade.serving.http.events import EVENTS, event_stream
 from saccade.serving.http.refusals import Refused
 from saccade.serving.http.strict import StrictRoute
-from saccade.serving.lengths import by_length, can_be_measured
 from saccade.serving.lessons import describe_lessons, train_lesson
 from saccade.serving.looks import finite
 from saccade.serving.state import state_of
+from saccade.tasks.base.length_scores import by_length, can_be_measured
 
 __all__ = ["router"]
 

@@ -51,6 +51,15 @@ class TextInputPredictor(Predictor):
         text = joined.replace("▁", " ").replace("  ", " ").strip()
         return [text] if text else []
 
+    def known_links(self, text: str) -> list[tuple[str, str]]:
+        """Return the links of a sentence from the built-in corpus."""
+        return [
+            (example.source[link.word], example.source[link.antecedent])
+            for example in showcase()
+            if example.source_text == text
+            for link in example.links
+        ]
+
     def count_tokens(self, given: Any) -> int:
         """Return the number of tokens, or of words if the model has no tokenizer for texts."""
         if self._tokenizer is not None:
@@ -71,7 +80,8 @@ class TextInputPredictor(Predictor):
         return argument
 
     def read_file(self, path: Path) -> tuple[list[Any], str]:
-        return read_texts(path, encoding=self.read_as.get("encoding"), lines=True)
+        how = self.read_as
+        return read_texts(path, encoding=how.get("encoding"), lines=True, separator=how.get("separator"))
 
     def read_unnamed(self, path: Path) -> tuple[list[Any], str]:
         """Read a table, JSON lines or plain lines, depending on what the first lines look like."""
