@@ -145,10 +145,10 @@ _INVALID = {
     "less_than_equal": "must be at most {le}",
     "finite_number": "must be a finite number",
     "literal_error": "must be {expected}",
-    "too_short": "must have at least {min_length} items",
-    "too_long": "must have at most {max_length} items",
-    "string_too_short": "must have at least {min_length} characters",
-    "string_too_long": "must have at most {max_length} characters",
+    "too_short": "must have at least {min_length} item{s}",
+    "too_long": "must have at most {max_length} item{s}",
+    "string_too_short": "must have at least {min_length} character{s}",
+    "string_too_long": "must have at most {max_length} character{s}",
     "extra_forbidden": "is unknown",
     "missing": "is missing",
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float", "int_parsing_size"), "must be a whole number"),
@@ -156,6 +156,7 @@ _INVALID = {
     **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
     **dict.fromkeys(("list_type", "tuple_type"), "must be a list"),
     **dict.fromkeys(("string_type", "string_sub_type"), "must be a text"),
+    "path_type": "must be a path",
     **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "must be an object"),
 }
 
@@ -169,7 +170,8 @@ def describe_invalid(details: Mapping[str, Any], name: str) -> str:
         return f"{name} = {given}: {said}" if name else said
     context = details.get("ctx", {})
     limits = {key: f"{value:,}".removesuffix(".0") for key, value in context.items() if isinstance(value, int | float)}
-    said = f"{name or 'the value'} {_INVALID[details['type']].format(**context | limits)}"
+    plural = "" if limits.get("min_length", limits.get("max_length")) == "1" else "s"
+    said = f"{name or 'the value'} {_INVALID[details['type']].format(**context | limits, s=plural)}"
     return said if details["type"] in ("missing", "extra_forbidden") else f"{said}, not {given}"
 
 

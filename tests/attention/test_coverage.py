@@ -42,7 +42,6 @@ def test_all_is_seen_with_sdpa_and_nothing_without(name: str) -> None:
         saccade.view(blind)
 
 
-@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
 def test_a_family_without_sdpa_is_sent_to_its_weights() -> None:
     from transformers import DebertaV2Config, DebertaV2Model
 

@@ -151,7 +151,6 @@ def zeroed_by_hand(case: Case, head: int) -> nn.Module:
     return made
 
 
-@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
 @pytest.mark.parametrize("context", [torch.enable_grad, torch.inference_mode])
 @pytest.mark.parametrize("name", CASES)
 def test_a_head_that_is_off_is_a_head_zeroed_by_hand(name: str, context: Any) -> None:
@@ -169,7 +168,6 @@ def test_a_head_that_is_off_is_a_head_zeroed_by_hand(name: str, context: Any) ->
             assert torch.equal(case.run(case.model), whole)
 
 
-@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
 @pytest.mark.parametrize("name", CASES)
 @torch.no_grad()
 def test_what_is_watched_under_an_edit_is_the_edited_attention(name: str) -> None:

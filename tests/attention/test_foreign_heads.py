@@ -195,7 +195,6 @@ def test_a_forward_around_torchs_is_refused() -> None:
         seen["attention"]
 
 
-@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
 def test_x_transformers() -> None:
     from x_transformers import Decoder, TransformerWrapper
 

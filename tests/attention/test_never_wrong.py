@@ -117,7 +117,6 @@ def test_cross_attention_of_equal_lengths_in_torchs_transformer(is_training: boo
     assert "source_tokens were not given" in numbered.describe("decoder.layers.1.multihead_attn", 0)
 
 
-@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
 def test_cross_attention_of_equal_lengths_in_x_transformers() -> None:
     from x_transformers import XTransformer
 

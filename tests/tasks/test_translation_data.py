@@ -146,7 +146,10 @@ def test_one_language_needs_no_name() -> None:
     [
         ({"builtin": "grammar", "languages": ["de", "de"]}, "languages lists a language twice"),
         ({"builtin": "reverse", "languages": ["de"]}, 'languages only applies to builtin = "grammar"'),
-        ({"builtin": "grammar", "languages": ["ta"]}, "languages.0 must be 'fr', 'es', 'it', 'de', 'hi' or 'zh'"),
+        (
+            {"builtin": "grammar", "languages": ["ta"]},
+            "item 1 of languages must be 'fr', 'es', 'it', 'de', 'hi' or 'zh'",
+        ),
     ],
 )
 def test_languages_that_do_not_fit_are_refused(values: dict[str, object], said: str) -> None:

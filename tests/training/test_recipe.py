@@ -51,12 +51,24 @@ def test_an_unknown_name_is_answered_with_the_nearest(values: dict[str, Any], se
         ({"training": {"final": "worst"}}, r"final must be 'last', 'best', 'average' or 'ema', not 'worst'\."),
         ({"training": 5}, r"r\.toml: training must be a table, written \[training\]\."),
         ({"data": {}}, r"r\.toml: \[data\]: give one of builtin, source \(with target\), table, nettalk\."),
+        ({"data": {"builtin": "grammar", "languages": []}}, r"languages must have at least 1 item, not \[\]\."),
+        ({"training": {"frozen": ["a", 5]}}, r"\[training\]: item 2 of frozen must be a text, not 5\."),
+        ({"model": {"rotary_bands": [1.0]}}, r"\[model\]: rotary_bands has too few items: \[1\.0\]\."),
+        (
+            {"task": "images", "data": {"images": "a", "cut_from": "a"}},
+            r"cut_from must be a list or a whole number, not 'a'\.",
+        ),
         ({"data": {"source": "a.en"}}, r"give both source and target, or neither"),
     ],
 )
 def test_a_wrong_value_is_named_with_its_place(values: dict[str, Any], sentence: str) -> None:
     with pytest.raises(OptionError, match=sentence):
         read(values)
+
+
+def test_a_path_is_asked_for_by_name() -> None:
+    with pytest.raises(OptionError, match=r"^alignments must be a path, not 5\.$"):
+        task_named("translation").predictor.scoring.read({"alignments": 5}, "")
 
 
 def test_set_overrides_a_key() -> None:

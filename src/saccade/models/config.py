@@ -58,9 +58,24 @@ class Config(BaseModel):
         try:
             return cls.model_validate(values, strict=False)
         except ValidationError as error:
-            first = error.errors()[0]
-            key = ".".join(str(part) for part in first["loc"])
-            raise OptionError(f"{prefix}{describe_invalid(first, key)}.") from None
+            raise OptionError(f"{prefix}{_describe(error, values)}.") from None
+
+
+def _describe(error: ValidationError, values: dict[str, Any]) -> str:
+    """Describe the first wrong value, without the full stop."""
+    first, *others = error.errors()
+    key, *inside = first["loc"] or ("",)
+    items = [part for part in inside if isinstance(part, int)]  # the other parts are names of types
+    if items and first["type"] == "missing":
+        return f"{key} has too few items: {values[str(key)]!r}"
+    if items:
+        return describe_invalid(first, f"item {items[0] + 1} of {key}")
+    said = describe_invalid(first, str(key))
+    # The key may have one of several types.
+    if " must be " in said and inside and others and len(others[0]["loc"]) == len(first["loc"]):
+        either = describe_invalid(others[0], str(key)).removeprefix(f"{key} must be ")
+        said = said.replace(f", not {first['input']!r}", f" or {either}")
+    return said
 
 
 def _kinds(annotation: Any) -> set[Any]:

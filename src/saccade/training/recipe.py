@@ -172,17 +172,14 @@ def _checked(tables: dict[str, Any], where: str, init: Path | None) -> Recipe:
 
 
 def tables_of_model(task: str, init: Path) -> dict[str, dict[str, Any]]:
-    """The tables of a recipe that starts from a model: its network, and how it reads text and pictures, as far as they
-    apply."""
+    """The tables of a recipe that starts from a model, as far as they apply: its network, and how it reads inputs."""
     theirs, found = bundle_recipe(init), task_named(task)
     entry = found.task
     network = entry.networks.get(theirs["model"]["kind"])
     if network is None:
         raise OptionError(f"Cannot initialise {task} from a {theirs['model']['kind']} model.")
-    known = {"model": {"kind", *network.config.model_fields}}
-    known["data"] = {"shape", "filter", "cut_from"} & set(found.data.settings.model_fields)
-    if "text" in entry.tables:
-        known["text"] = set(entry.tables["text"].model_fields)
+    known = {"model": {"kind", *network.config.model_fields}, "data": set(found.data.inherited)}
+    known |= {name: set(entry.tables[name].model_fields) for name in entry.inherited_tables if name in entry.tables}
     kept = {
         name: {key: one for key, one in theirs.get(name, {}).items() if key in keys} for name, keys in known.items()
     }

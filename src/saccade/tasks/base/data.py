@@ -66,8 +66,8 @@ def write_lines(path: Path, lines: Iterable[str]) -> Path:
 def table_rows(
     columns: Sequence[str | int], examples: Iterable[Sequence[str]], has_header: bool = False
 ) -> Iterable[str]:
-    """Return the lines of a table with tabs, each cell in its column. Names are in the first line; numbers count from 0
-    and all other columns have an underscore."""
+    """Return the lines of a table whose cells are separated by tabs. If columns are given by name, the first line
+    has the names; if they are given by number, columns that are not used contain an underscore."""
     numbers = [column for column in columns if isinstance(column, int)]
     if not numbers:
         return ["\t".join(map(str, columns)), *map("\t".join, examples)]
@@ -148,6 +148,7 @@ class DataReader(ABC, Generic[Raw]):
 
     settings: ClassVar[type[Config]]  # the ``[data]`` table of a recipe
     read_as: ClassVar[tuple[str, ...]] = ()  # the keys in that table that apply to every file, such as its encoding
+    inherited: ClassVar[tuple[str, ...]] = ()  # the keys that a run takes from the model that it starts from
     #: The most updates of a recommended recipe for which nobody gave a size or a time: half an hour or less on 2 cores.
     most_updates: ClassVar[int] = 1_000_000
     column_fields: ClassVar[tuple[str, ...]] = ()  # those of them that name columns, in the order of --columns

@@ -189,6 +189,7 @@ class Task(ABC):
     networks: ClassVar[Mapping[str, Network]]  # kind in the [model] table -> network; the first is the default
     counted: ClassVar[str] = "tokens"  # what the model predicts, in the plural, such as tokens, words or images
     model_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # kind -> defaults that this task changes
+    inherited_tables: ClassVar[tuple[str, ...]] = ("text",)  # those that a run takes from the model it starts from
     init_defaults: ClassVar[Mapping[str, Any]] = {}  # [model] defaults if a run starts from another task's model
     length_key: ClassVar[str | None] = None  # the setting that limits the size of training examples, if there is one
     evaluation_size: ClassVar[int] = 4096  # the size of the batches in which ``evaluate`` scores a model

@@ -49,6 +49,7 @@ class ImageAutoencoderFiles(PictureReader[LabelledImage]):
 
     settings = ImageAutoencoderData
     read_as = ("shape",)
+    inherited = ("shape",)
 
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:

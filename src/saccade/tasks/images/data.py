@@ -91,6 +91,7 @@ class ImagesFiles(PictureReader[LabelledImage]):
 
     settings = ImageData
     read_as = ("classes", "shape", "filter", "cut_from")
+    inherited = ("shape", "filter", "cut_from")
 
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
