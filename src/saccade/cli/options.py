@@ -194,6 +194,7 @@ def examples_of(
 ) -> list[Any]:
     """Read the examples that these options name, in the same way as the training data but without dropping any."""
     from saccade.data.lines import ChosenEncoding, InheritedEncoding
+    from saccade.data.tables import ChosenSeparator
     from saccade.tasks.base.model_folder import bundle_recipe
     from saccade.tasks.registry import task_of_model
 
@@ -217,6 +218,8 @@ def examples_of(
     if table.get("encoding") is not None:
         kind = InheritedEncoding if encoding is None else ChosenEncoding
         settings = settings.model_copy(update={"encoding": kind(table["encoding"])})
+    if separator is not None:
+        settings = settings.model_copy(update={"separator": ChosenSeparator(separator)})
     examples = reader.read_for_scoring(settings, notes.append)
     names = " and ".join(map(str, files))
     said = f"Read {counted(len(examples), 'example')} from {names}{': ' if notes else ''}{'; '.join(notes)}."
@@ -232,6 +235,11 @@ def read_inputs(given: str, opened: Predictor) -> tuple[list[Any], bool]:
         where = "standard input" if path is None else path
         console(stderr=True).print(f"Read {counted(len(inputs), 'input')} from {where}: {said}.", markup=False)
         return inputs, True
+    if opened.reads_otherwise:
+        raise OptionError(
+            "--columns, --encoding, --lines and --separator say how to read a file, but there is no file "
+            f"{given[:60]!r}."
+        )
     parsed = opened.parse(given)
     if isinstance(parsed, str) and len(given.split()) == 1 and Path(given).suffix and not given.endswith("."):
         # Probably a mistyped file name, which would otherwise be answered like any text.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from saccade.data.digits import Captioned
 from saccade.data.images import Shape, describe_shape, read_npz_arrays, read_pictures
-from saccade.data.tables import Column, read_columns
+from saccade.data.tables import Column, read_columns, refuse_separator
 from saccade.errors import FileError
 
 __all__ = ["describe_captions", "read_captions"]
@@ -27,6 +27,7 @@ def read_captions(
     """Read images and their captions from a file. Paths in a table are relative to the table's folder. See
     ``read_pictures`` for ``shape`` and ``say``."""
     if path.suffix.lower() == ".npz":
+        refuse_separator(path, separator)
         pixels, texts = read_npz_arrays(path, "texts")
         found = [
             Captioned(image, _one_line(caption), number, f"{path}, image {number}")

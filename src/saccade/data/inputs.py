@@ -23,6 +23,7 @@ from saccade.data.tables import (
     note_skipped,
     read_columns,
     refuse_header,
+    refuse_separator,
     split_line,
     table_format,
 )
@@ -78,6 +79,7 @@ def read_texts(
     """
     if columns and not lines and table_format(path) in TABLES:
         return _table_texts(path, columns, wanted, in_order, labelled, header, encoding, skip_bad, separator)
+    refuse_separator(path, separator)
     name, notes = choose_encoding(path, encoding)
     texts = [text.strip() for _, text in read_lines(path, name)]
     by_column = chosen and labelled is not None and tuple(columns) == (0, 1)
@@ -144,7 +146,7 @@ def read_prompts(
         return read_texts(path, [parse_column(column)], in_order=("text",), encoding=encoding, separator=separator)
     if chosen:
         raise FileError(f"{path} is not a .tsv, .csv or .jsonl file, so it has no columns; leave out --columns.")
-    texts, how = read_texts(path, encoding=encoding, lines=True)
+    texts, how = read_texts(path, encoding=encoding, lines=True, separator=separator)
     if not labelled or lines:
         return texts, how
     return [text.partition(" ")[2].strip() for text in texts], f"{how}, without its first word, which is a label"
@@ -303,7 +305,7 @@ def read_words(
         if has_labels is False:
             word_column, feature_columns = without_labels(word_column, label_column, feature_columns)
     if has_labels is None:
-        return read_texts(path, encoding=encoding)
+        return read_texts(path, encoding=encoding, separator=separator)
     sentences, report = read_tagged(
         path,
         word_column,

@@ -18,6 +18,7 @@ from saccade.data.tables import (
     read_columns,
     refuse_header,
     refuse_or_skip,
+    refuse_separator,
     table_format,
 )
 from saccade.errors import FileError
@@ -101,6 +102,7 @@ def read_labelled(
             separator=separator,
         )
     else:
+        refuse_separator(path, separator)
         if isinstance(text_column, int) and (label_column, text_column) != (0, 1):
             raise FileError(
                 f"{path} is not a table: each line is a label, a space and a text, which are columns 0 and 1; it has "

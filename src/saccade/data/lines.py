@@ -84,8 +84,8 @@ def open_bytes(path: str | Path) -> Iterator[IO[bytes]]:
 
 
 def is_tabbed(path: str | Path) -> bool:
-    """Return whether the first lines of a file all have the same number of tabs, so that it is a table. Lines with the
-    labels of fastText are none, even with tabs in their texts."""
+    """Return whether the first lines of a file all have the same number of tabs, so that it is a table. A file with
+    fastText's labels is never a table, even if its texts contain tabs."""
     with open_bytes(path) as stream:
         lines = stream.read(_SAMPLE).split(b"\n")
     lines = [line.replace(b"\0", b"") for line in lines[: max(1, len(lines) - 1)] if line.strip()]

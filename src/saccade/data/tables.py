@@ -20,6 +20,7 @@ from saccade.errors import FileError, OptionError, counted
 __all__ = [
     "SEPARATORS",
     "TABLES",
+    "ChosenSeparator",
     "Column",
     "choose_separator",
     "divided",
@@ -29,6 +30,7 @@ __all__ = [
     "read_columns",
     "refuse_header",
     "refuse_or_skip",
+    "refuse_separator",
     "split_line",
     "table_format",
 ]
@@ -43,6 +45,16 @@ LOOKED_AT, MOST = 1_000, 0.9
 
 Column = str | int
 Row = tuple[int, list[str]]  # line number, cells
+
+
+class ChosenSeparator(str):
+    """A separator that was given for a file to predict or to score. A file that has none is then refused."""
+
+
+def refuse_separator(path: str | Path, separator: str | None) -> None:
+    """Raise an error if a separator was chosen for this file, which is not read as a .csv file."""
+    if isinstance(separator, ChosenSeparator):
+        raise FileError(f"--separator does not apply to {path}, because it is not read as a .csv file.")
 
 
 def table_format(path: str | Path) -> str:
@@ -81,6 +93,8 @@ def read_columns(
     """
     kind = table_format(path)
     name, notes = choose_encoding(path, encoding)
+    if kind != ".csv":
+        refuse_separator(path, separator)
     if kind == ".jsonl":
         if header is not None:
             raise OptionError(f"{path} is a JSONL file, which has no header line; leave out the header option.")

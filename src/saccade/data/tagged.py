@@ -18,7 +18,7 @@ from conllu.parser import DEFAULT_FIELD_PARSERS, DEFAULT_FIELDS, parse_line
 
 from saccade.data.labels import LabelReport, collect
 from saccade.data.lines import choose_encoding, read_lines, suffix
-from saccade.data.tables import SEPARATORS, choose_separator
+from saccade.data.tables import SEPARATORS, choose_separator, refuse_separator
 from saccade.errors import FileError, OptionError, counted
 
 __all__ = ["CONLLU", "DEFAULT_FIELDS", "TaggedSentence", "in_columns", "read_tagged", "without_labels"]
@@ -91,6 +91,7 @@ def read_tagged(
     lines = read_lines(path, name)
     separator = _separator(path, name, separator)
     if suffix(path) == CONLLU:
+        refuse_separator(path, separator)
         columns = word_column or "form", label_column or "upos"
         words = _conllu_words(path, lines, *columns, feature_columns)
         notes = (*notes, _note([*columns, *feature_columns]))

@@ -72,6 +72,21 @@ class ImageInputPredictor(Predictor):
         cut = how.get("cut_from")
         return Fitting(how.get("filter", "box"), tuple(cut) if isinstance(cut, list) else cut)
 
+    def read_otherwise(
+        self,
+        columns: str | None = None,
+        encoding: str | None = None,
+        lines: bool = False,
+        separator: str | None = None,
+    ) -> None:
+        """Refuse all of these options, even those for tables of images with captions, because such a table cannot be
+        an input."""
+        if lines or (columns, encoding, separator) != (None, None, None):
+            raise OptionError(
+                f"--columns, --encoding, --lines and --separator do not apply to {self.plural}, because their inputs "
+                "are images."
+            )
+
     def parse(self, given: str) -> InputImage:
         """Read a picture (``cat.png``), or one image of a larger file by its number, counting from 1
         (``images.npz:17``, ``t10k-images-idx3-ubyte.gz:17`` or ``digits:17``)."""

@@ -19,6 +19,7 @@ from torch import Tensor
 from saccade.attention import edit
 from saccade.attention.watching.watch import Rows
 from saccade.data.lines import ChosenEncoding, InheritedEncoding, read_lines
+from saccade.data.tables import ChosenSeparator
 from saccade.errors import DivergedError, FileError, InputTypeError, OptionError, counted
 from saccade.lens.causal import Change, Scored, describe_changes, find_places
 from saccade.lens.view import View
@@ -149,6 +150,11 @@ class Predictor(ABC):
         """
         return []
 
+    def known_links(self, text: str) -> list[tuple[str, str]]:
+        """Return pairs of words in an example of which the first depends on the second, such as a pronoun and what it
+        stands for, as far as they are known."""
+        return []
+
     def check_request(self, values: Sequence[Any]) -> None:  # noqa: B027
         """Refuse inputs that would be too expensive to decode in one request. This is called before ``from_json``."""
 
@@ -179,7 +185,8 @@ class Predictor(ABC):
         return [self._parse_json(line, f"{path}, line {number}") for number, line in lines], "one JSON value per line"
 
     def read_stream(self, stream: BinaryIO, called: str = "Standard input") -> tuple[list[Any], str]:
-        """Read the inputs in a stream, in the same way as a file with the same content. Errors call it ``called``."""
+        """Read the inputs in a stream, in the same way as a file with the same content. Error messages call the
+        stream ``called``."""
         with TemporaryDirectory() as folder:
             copy = Path(folder) / "input"
             with copy.open("wb") as file:
@@ -218,6 +225,11 @@ class Predictor(ABC):
         return found | self._read_otherwise
 
     @property
+    def reads_otherwise(self) -> bool:
+        """Whether ``read_otherwise`` said how to read files."""
+        return bool(self._read_otherwise)
+
+    @property
     def chose_columns(self) -> bool:
         """Whether ``read_otherwise`` gave the columns of files; otherwise they are those of the training files."""
         return any(key in self._read_otherwise for key in task_of_model(self.task.name).data.column_fields)
@@ -243,7 +255,7 @@ class Predictor(ABC):
         given = {} if columns is None else reader.inputs_from(columns)
         more = {
             "encoding": None if encoding is None else ChosenEncoding(encoding),
-            "separator": separator,
+            "separator": None if separator is None else ChosenSeparator(separator),
             "lines": lines or None,
         }
         self._read_otherwise = given | {key: value for key, value in more.items() if value is not None}

@@ -83,6 +83,7 @@ class CaptionsFiles(PictureReader[Captioned]):
 
     settings = CaptionData
     read_as = ("image_column", "text_column", "shape", "separator", "encoding")
+    inherited = ("shape",)
 
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from saccade.data.documents import (
 )
 from saccade.data.lines import choose_encoding, suffix
 from saccade.data.paths import column, part_prefixes, resolve_path
-from saccade.data.tables import TABLES
+from saccade.data.tables import TABLES, refuse_separator
 from saccade.errors import OptionError
 from saccade.models import Config
 from saccade.tasks.base.data import SEPARATOR, DataReader, Say, Size, Splits, write_lines
@@ -209,4 +209,5 @@ def _read(data: TextData, part: str) -> tuple[Path, list[Document]]:
         path = resolve_path(table)
         return path, read_text_column(path, column(data.column), data.encoding, data.separator)
     path = resolve_path(getattr(data, f"{part}text"))
+    refuse_separator(path, data.separator)
     return path, read_documents(path, data.documents, labelled=data.labelled, encoding=data.encoding)

@@ -26,7 +26,7 @@ from saccade.data.lines import read_lines
 from saccade.data.paths import column, part_prefixes, resolve_path
 from saccade.data.report import FINDINGS
 from saccade.data.reversals import reversals
-from saccade.data.tables import TABLES, table_format
+from saccade.data.tables import TABLES, refuse_separator, table_format
 from saccade.errors import FileError, OptionError, counted
 from saccade.lens.links import GoldLinks, read_pharaoh
 from saccade.models import Config
@@ -385,6 +385,7 @@ def _read(data: TranslationData, part: str, cleaning: Cleaning) -> tuple[list[Pa
             separator=data.separator,
         )
     source, target = (resolve_path(getattr(data, f"{part}{side}")) for side in ("source", "target"))
+    refuse_separator(source, data.separator)
     return read_parallel(source, target, cleaning, encoding=data.encoding)
 
 

@@ -190,6 +190,7 @@ class Italian(Romance):
     pronouns = _PRONOUNS
     scared = ("aveva", "avevano", "paura", "di")
     relative_pronoun = "che"
+    weeks = ("settimana", "scorsa", "prossima")
     fixed = _FIXED
 
     def gender(self, entity: Entity) -> str:
@@ -245,17 +246,6 @@ class Italian(Romance):
         (word,) = _ADJECTIVES[quality.adjective]
         form = word[:-1] + "a" if gender == "f" and word.endswith("o") else word
         return Rendering(_plural(form, gender) if plural else form, "ADJ", (quality.word,))
-
-    def rest(self, clause: Clause) -> list[Rendering]:
-        adjuncts = sorted(clause.adjuncts, key=lambda adjunct: adjunct.kind != "manner")
-        return self.object(clause.object) + [word for adjunct in adjuncts for word in self.adjunct(adjunct)]
-
-    def adjunct(self, adjunct: Adjunct) -> list[Rendering]:
-        if adjunct.marker.key in ("last week", "next week"):  # la settimana scorsa
-            which, week = adjunct.marker.words
-            form = "scorsa" if which.text == "last" else "prossima"
-            return [*render("la/DET settimana/NOUN", (week,)), Rendering(form, "ADJ", (which,))]
-        return super().adjunct(adjunct)
 
     def forms(self, verb: str) -> tuple[bool, str, list[str]]:
         """Return whether the past has essere, the infinitive, and the four forms that the corpus needs."""

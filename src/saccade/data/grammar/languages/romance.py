@@ -34,6 +34,7 @@ class Romance(Language):
     pronouns: Mapping[str, str]  # the subject pronouns that are written; all others are left out
     scared: tuple[str, str, str, str]  # was, were, scared, of
     relative_pronoun: str
+    weeks: tuple[str, str, str]  # a week, the last one, the next one
 
     @abstractmethod
     def nominal(self, nominal: Nominal) -> list[Rendering]:
@@ -93,6 +94,11 @@ class Romance(Language):
         return isinstance(entity, Name) or (isinstance(entity, Nominal) and entity.noun.category in PEOPLE)
 
     def adjunct(self, adjunct: Adjunct) -> list[Rendering]:
+        if adjunct.marker.key in ("last week", "next week"):  # la semana pasada, la settimana scorsa
+            noun, last, following = self.weeks
+            which, week = adjunct.marker.words
+            form = last if which.text == "last" else following
+            return [*render(f"la/DET {noun}/NOUN", (week,)), Rendering(form, "ADJ", (which,))]
         if adjunct.verb is not None:
             return self.with_verb(adjunct) + self.object(adjunct.entity)
         return self.say(adjunct.marker) + (self.entity(adjunct.entity) if adjunct.entity else [])
@@ -127,7 +133,8 @@ class Romance(Language):
 
     def rest(self, clause: Clause) -> list[Rendering]:
         """Write what follows the verb."""
-        return self.object(clause.object) + [word for adjunct in clause.adjuncts for word in self.adjunct(adjunct)]
+        adjuncts = sorted(clause.adjuncts, key=lambda adjunct: adjunct.kind != "manner")
+        return self.object(clause.object) + [word for adjunct in adjuncts for word in self.adjunct(adjunct)]
 
     def copula(self, subject: Entity, copula: Copula) -> list[Rendering]:
         gender, plural = self.gender(subject), subject.plural

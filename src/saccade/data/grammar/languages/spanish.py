@@ -171,6 +171,7 @@ class Spanish(Romance):
     pronouns = _PRONOUNS
     scared = ("tenía", "tenían", "miedo", "de")
     relative_pronoun = "que"
+    weeks = ("semana", "pasada", "próxima")
     fixed = _FIXED
 
     def nominal(self, nominal: Nominal) -> list[Rendering]:
@@ -203,17 +204,6 @@ class Spanish(Romance):
             return []
         personal = [Rendering("a", "ADP", ())] if self.is_person(entity) else []
         return personal + self.entity(entity)
-
-    def rest(self, clause: Clause) -> list[Rendering]:
-        adjuncts = sorted(clause.adjuncts, key=lambda adjunct: adjunct.kind != "manner")
-        return self.object(clause.object) + [word for adjunct in adjuncts for word in self.adjunct(adjunct)]
-
-    def adjunct(self, adjunct: Adjunct) -> list[Rendering]:
-        if adjunct.marker.key in ("last week", "next week"):  # la semana pasada
-            which, week = adjunct.marker.words
-            form = "pasada" if which.text == "last" else "próxima"
-            return [*render("la/DET semana/NOUN", (week,)), Rendering(form, "ADJ", (which,))]
-        return super().adjunct(adjunct)
 
     def with_verb(self, adjunct: Adjunct) -> list[Rendering]:
         assert adjunct.verb is not None
