@@ -184,7 +184,11 @@ def test_numbers_are_written_as_short_as_they_are(
         ("wide.json", json.dumps({"inputs": [[1] * 1026]}), "inputs[0] is too long; the limit is 1025"),
         ("widekeys.json", json.dumps({"keys": [[1] * 65]}), "keys[0] is too long; the limit is 64"),
         ("step.toml", CHANGED + 'step = "score", place = [0, 0], value = 1 }]', "There is no computed step 'score'"),
-        ("given.toml", CHANGED + 'step = "inputs", place = [0, 0], value = 1 }]', "inputs is given, not computed"),
+        (
+            "given.toml",
+            CHANGED + 'step = "inputs", place = [0, 0], value = 1 }]',
+            "inputs is an input and not",
+        ),
         ("place.toml", CHANGED + 'step = "sum", place = [0, 1], value = 1 }]', "There is no sum[0][1] to change"),
         ("below.toml", CHANGED + 'step = "sum", place = [0, -1], value = 1 }]', "changed[0].place[1] is -1; expected"),
         (

@@ -88,8 +88,8 @@ def test_the_lines_of_code_hold_the_changes() -> None:
     [
         ({"score": {(0, 0): 1.0}}, "Did you mean 'scores'?"),
         ({"scaled": {(0, 0): 1.0}}, "'scaled'"),  # the plain dot product has no such step
-        ({"W_output": {(0, 0): 1.0}}, "W_output is given, not computed"),
-        ({"queries": {(0, 0): 1.0}}, "queries is given, not computed"),
+        ({"W_output": {(0, 0): 1.0}}, "W_output is an input and not computed"),
+        ({"queries": {(0, 0): 1.0}}, "queries is an input and not computed"),
         ({"scores": {(2, 0): 1.0}}, "There is no scores[2][0] to change; scores is 2 by 3, and indices start at 0."),
         ({"scores": {(0, -1): 1.0}}, "There is no scores[0][-1]"),
         ({"scores": {(0,): 1.0}}, "There is no scores[0] to change"),

@@ -1,12 +1,14 @@
-"""Attention weights that a model returned itself, as traces; and what they alone cannot tell.
+"""Attention weights that a model returned itself, as traces.
 
-Weights are shown bit for bit. What their rows and columns are, and what else the model computes, they do not tell:
+The weights are shown bit for bit. But weights alone do not show what their rows and columns are, nor what else the
+model computes:
 
 - Columns may be something other than the tokens, although there are as many of them: Longformer returns, for each
-  token, the weights of its neighbours. Such a layout is recognised and its columns are numbered.
-- Rows may sum to less than 1 (an attention sink) or to more (dropout). A note says so; more than 1 has no rollout.
-- Other parts of the model may mix tokens too, as convolutions or state spaces do. So a rollout assumes that they do
-  not, and says so.
+  token, the weights of its neighbours. Such a layout is recognised, and its columns are numbered.
+- Rows may sum to less than 1 (because of an attention sink) or to more (because of dropout). A note says so; if they
+  sum to more than 1, there is no rollout.
+- Other parts of the model may mix tokens too, as convolutions or state spaces do. A rollout assumes that they do not,
+  and says so.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which tokens label the rows and columns of each attention.
 
-A label is shown only where it is known to be right. What a watched attention's rows and keys are is known from where
-they come from (``Trace.place``); of weights that a model returned, and of Saccade's own layers, names and lengths must
-tell. Whatever no given tokens fit is numbered, with a note that says why.
+A label is shown only where it is known to be right. For a watched attention, this is known from where its rows and keys
+come from (``Trace.place``). For weights that a model returned, and for Saccade's own layers, it is inferred from names
+and lengths. Positions that none of the given tokens fit are numbered, and a note says why.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ class Tokens(NamedTuple):
             return cls(None if tokens is None else Axis.of(tokens, words), source, {})
         if source is not None:
             raise OptionError(
-                "source_tokens cannot be given together with tokens for each tower; name the encoder too."
+                "If tokens is a mapping, leave out source_tokens, and give the encoder an entry in tokens."
             )
         if words is not None and (not isinstance(words, Mapping) or not set(words) <= set(tokens)):
-            raise OptionError("If tokens has an entry per tower, words must be a mapping with some of the same names.")
+            raise OptionError("If tokens is a mapping, words must be a mapping with some of the same names.")
         given = words if isinstance(words, Mapping) else {}
         return cls(None, None, {tower: Axis.of(list(some), given.get(tower)) for tower, some in tokens.items()})
 
@@ -143,7 +143,7 @@ def _fit(name: str, trace: Trace, given: Tokens, side: Side, is_other: bool) -> 
 def _fit_unknown(
     target: Axis, source: Axis | None, keys: Axis | None, side: Side, size: tuple[int, int], given: Tokens
 ) -> _Fit:
-    """Choose the tokens of rows whose keys are of unknown origin."""
+    """Choose the tokens of an attention if the origin of its keys is unknown."""
     may_be: list[Axis | None] = [target] if side == "target" else [source] if side == "source" else [target, source]
     rows = next((axis for axis in may_be if axis is not None and len(axis) == size[0]), None)
     if rows is None:
@@ -154,7 +154,7 @@ def _fit_unknown(
 
 
 def _possible(name: str, trace: Trace, target: Axis, source: Axis | None, side: Side) -> Iterator[tuple[Axis, Axis]]:
-    """Yield the tokens that rows and columns may be, the likeliest first."""
+    """Yield the tokens that may belong to the rows and the columns, the most likely first."""
     if _is_across(name, trace):
         if source is not None:
             yield target, source
@@ -178,10 +178,11 @@ def _has_text(place: Place | None) -> bool:
 
 
 def _sides(traces: Mapping[str, Trace], has_source: bool) -> dict[str, Side]:
-    """Return which sequence the rows of each attention are, if one of them looks at another, or names tell.
+    """Return whether the rows of each attention are the source or the target, as far as cross-attentions or names show
+    it.
 
-    The rows of a cross-attention are the target. So are those of every attention that its queries went through, and
-    of every one whose queries went through it.
+    The rows of a cross-attention are the target. So are the rows of every attention that comes before or after it on
+    the way of its queries.
     """
     places = {name: trace.place for name, trace in traces.items()}
     across = [place for place in places.values() if place is not None and place.source == "cross"]

@@ -91,7 +91,7 @@ def _differing(family: Family, fields: dict[str, Any], use: Use, network: nn.Mod
 
 
 def _resolved(config: TransformerConfig) -> dict[str, Any]:
-    """The fields that have an effect, with the values that others imply."""
+    """Return the fields that have an effect; those that are not set have the values that other fields imply."""
     chosen = _WITHOUT_EFFECT | (_OF_SENTENCES if isinstance(config, SentenceConfig) else set())
     found = config.model_dump(exclude=chosen)
     found["num_key_heads"] = config.num_key_heads or config.num_heads

@@ -116,7 +116,7 @@ def test_a_model_of_words_has_no_pairs(running: Running) -> None:
     answer = running.client.get(f"/api/looks/{look['id']}/between", params={"first": 1, "second": 2})
     assert (answer.status_code, answer.json()["error"]) == (
         400,
-        "This model does not decide which places of its input belong together.",
+        "This model does not predict which places of its input belong together.",
     )
     pairs = post(running.client, "/api/models/pairs/looks", input="GGGGAAAACCCC")
     refused = running.client.get(f"/api/looks/{pairs['id']}/between", params={"first": 1, "second": 13})

@@ -1,7 +1,8 @@
-"""Which keys the queries of a trace may attend to: which of them are padding, and whether any lies ahead.
+"""Finds out which keys the queries of a trace may attend to: which keys are padding, and whether any lies ahead.
 
-Every row is asked, block by block. A softmax gives a weight to whatever its rules allow, so only the rules are
-evaluated. Weights that a model returned have no rules: there, an allowed key is one with a weight.
+All rows are examined, block by block. A softmax gives a weight to every key that the rules allow, so it is enough to
+evaluate the rules. If the weights were returned by a model, there are no rules, and a key counts as allowed if it has a
+weight.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ class Changes:
         computed = [step.name for step in steps if not step.is_given]
         for name in self.changed:
             if any(step.name == name and step.is_given for step in steps):
-                raise OptionError(f"{name} is given, not computed; change its numbers where they are given.")
+                raise OptionError(f"{name} is an input and not computed; change the input itself.")
             if name not in computed:
                 raise UnknownNameError("computed step", name, computed)
 

@@ -56,7 +56,7 @@ class Answer(ABC):
 
         Each record has the ``name`` of an attention and its ``weights``: for each head, a number for each place.
         """
-        raise OptionError("This model does not decide which places of its input belong together.")
+        raise OptionError("This model does not predict which places of its input belong together.")
 
     @property
     def nbytes(self) -> int:

@@ -172,7 +172,7 @@ def open_model(
     predictor = task_of_model(bundle.task.name).predictor
     if bundle.engine == "transformers":
         if workers > 1:
-            raise OptionError(f"A model that transformers runs uses one process; leave out workers = {workers}.")
+            raise OptionError(f"Models that transformers runs only use one process; leave out workers = {workers}.")
         return predictor(bundle, device)
     if by == "ctranslate2":
         return predictor(bundle, device, engine=predictor.open_engine(bundle, device, precision, workers))

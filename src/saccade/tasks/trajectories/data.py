@@ -122,7 +122,9 @@ class TrajectoriesFiles(DataReader[Scene]):
         written = write_lines(path.with_suffix(".txt"), [rows[place] for place in sorted(rows)])
         again = _read(settings.model_copy(update={"builtin": None, "files": [str(written)]}), [str(written)])
         if [one.positions.tobytes() for one in again] != [one.positions.tobytes() for one in examples]:
-            raise OptionError("These windows cannot be written as one file, because their files have different steps.")
+            raise OptionError(
+                "These windows cannot be written as one file, because they come from files with different frame steps."
+            )
         return ["--data", str(written)]
 
     @classmethod

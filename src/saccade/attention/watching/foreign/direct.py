@@ -1,8 +1,8 @@
-"""Forward passes of torch's attention modules that start with ``module.forward(...)``, for which torch runs no hooks.
+"""Reports forward passes of torch's attention modules that are started with ``module.forward(...)``, without hooks.
 
-A torch function mode would make such a module leave its fast path, and its output could change. So while someone
-watches or edits, the ``forward`` of these classes is wrapped, and the wrapper reports what the hooks would report.
-A ``module.forward`` that someone stored before is not wrapped; it is found among the callers.
+With a torch function mode, such a module would leave its fast path, and its output could change. So while someone
+watches or edits, the ``forward`` of these classes is wrapped, and the wrapper reports what the hooks would report. If
+code stored ``module.forward`` earlier, that copy is not wrapped; it is found by looking at the callers.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Which positions of the text the rows of an edited call are.
+"""Finds out which positions of the text the rows of an edited call are.
 
-An edit names positions of a text, but a call of torch's attention only has rows. In a forward pass over a whole text
-the two are the same. In a step of a generation they are not: then the cache that the model is given tells how many
-positions came before. If nothing tells it, the tokens of the keys (``rows``) must prove that the rows are the first
-ones of the text, and if they do not, the edit is refused.
+An edit names positions of a text, but a call of torch's attention only has rows. In a forward pass over a whole text,
+the two are the same. In a step of generation they are not: the cache that the model is given then tells how many
+positions came before. If there is no such cache, the tokens of the keys (``rows``) must prove that the rows are the
+first ones of the text; if they do not, the edit is refused.
 """
 
 from __future__ import annotations
@@ -156,7 +156,8 @@ def _are_two_inputs(rows: Int[Tensor, "B Q"], columns: Int[Tensor, "B K"]) -> bo
 
 
 def _is_of_pass(columns: Int[Tensor, "B K"], rows: Int[Tensor, "B Q"]) -> Bool[Tensor, "B K"]:
-    """Return which keys this forward pass has made of the sequence of its queries, of a picture or of parameters."""
+    """Return which keys were made in this forward pass, from the sequence of its queries, from a picture or from
+    parameters."""
     is_token = (columns != NOBODY) & (columns < HASHED)
     own = sequence_of(rows[(rows != NOBODY) & (rows < HASHED)])
     is_made = (kind_of(columns) == MADE) | (kind_of(columns) == LEARNED)

@@ -1,7 +1,7 @@
-"""Heads in the dimension of the batch: queries (batch · heads, positions, width), as some models give them to torch.
+"""Recognises heads that were moved into the batch dimension, as in queries of shape (batch · heads, positions, width).
 
-Torch takes such a call for one of many sequences with one head each. Which of them are heads of one text follows from
-their tokens (``rows``): all heads of a text have the same ones.
+To torch, such a call looks like many sequences with one head each. The tokens (``rows``) show which of these sequences
+are really heads of the same text: all heads of a text have the same tokens.
 """
 
 from __future__ import annotations
@@ -97,7 +97,8 @@ def _are_rows(ids: Int[Tensor, ...]) -> bool:
 
 
 def _heads_differ(rows: Int[Tensor, ...] | None) -> bool:
-    """Return whether the heads of queries (texts, heads, ...) have different tokens of a text, as windows have."""
+    """Return whether the heads of queries (texts, heads, ...) have different tokens of a text, as they do if they
+    are windows."""
     if rows is None or rows.ndim != 4 or not rows.numel() or not _are_rows(rows):
         return False
     return not torch.equal(rows[:, :1].expand_as(rows), rows)
@@ -111,9 +112,9 @@ class Layouts:
         self._last: dict[int, Fold | None] = {}  # of the last call of each module whose rows were followed
 
     def of(self, module: nn.Module, query: Tensor) -> Fold | None:
-        """Return how the texts and heads of a call are laid out; None if nothing tells.
+        """Return how the texts and heads of a call are laid out; None if this cannot be found out.
 
-        A step whose rows are not followed has the layout of the step before it.
+        A step whose rows are not followed has the layout of the previous step.
         """
         if not self._lineage.is_on:
             known = self._last.get(id(module))
@@ -128,7 +129,7 @@ class Layouts:
         return query.ndim in (3, 4) and self._lineage.may_fold(query.shape[0], heads, query.shape[-2])
 
     def check(self, module: nn.Module, query: Tensor, targets: Sequence[Target]) -> None:
-        """Refuse to edit a call in which the number of a head or of a row may stand for something else."""
+        """Refuse to edit a call in which the number of a head or of a row may refer to something else."""
         fold, rows = self.of(module, query), self._lineage.rows
         if self.may_fold(query) if fold is None else not fold.is_plain(query):
             raise cannot(targets[0].name, FOLDED)

@@ -1,16 +1,19 @@
-"""Numbers that say which token another number belongs to.
+"""Ids that say which token each number of a tensor belongs to.
 
-Each number of a tensor is one of four things:
+Each number of a tensor is one of four kinds:
 
-- *Nobody's* (``NOBODY``): computed from parameters and constants alone. Together with a token, it is the token's.
-- A *token*: computed from one position of one sequence, and from nobody's numbers. A token is a sequence, a text of
-  the batch and a place. Sequences are the inputs, the new ones that a convolution makes of a picture (``MADE``), and
-  the learned rows that become tokens at their first attention (``LEARNED``).
-- *Mixed*: computed from several tokens. The number is a hash of theirs: the same computation from the same tokens
-  gives the same number, and anything else gives another one.
-- *Unknown*: computed by a function without a rule. It has a hash that nothing else has, so it is mixed too.
+- *Nobody's* (``NOBODY``): computed only from parameters and constants. If it is combined with a number of a token, the
+  result belongs to that token.
+- A *token's*: computed from one position of one sequence, and otherwise only from numbers that are nobody's. A token is
+  identified by its sequence, its text in the batch, and its place in the text. Sequences are the inputs, the new
+  sequences that a convolution makes from a picture (``MADE``), and learned rows, which become tokens at their first
+  attention (``LEARNED``).
+- *Mixed*: computed from several tokens. Its id is a hash of their ids: the same computation from the same tokens gives
+  the same id, and any other computation gives a different one.
+- *Unknown*: computed by a function for which there is no rule. Its id is a hash that occurs only once, so it is treated
+  as mixed.
 
-None of them stands for another one: two numbers belong to the same token only if they are equal.
+Two numbers belong to the same token only if their ids are equal.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ Ids = Int[Tensor, "..."]
 
 @contextmanager
 def unseen() -> Iterator[None]:
-    """Compute with tokens: nobody watches it, and the result can be used in any mode."""
+    """Compute with ids without being watched, in a way that the result can be used in any mode."""
     with torch._C.DisableTorchFunction(), torch.no_grad():
         if not torch.is_inference_mode_enabled():
             yield
@@ -59,7 +62,7 @@ def unseen() -> Iterator[None]:
 
 
 def token(sequence: int | Ids, text: Ids, place: Ids) -> Ids:
-    """Return the numbers of tokens."""
+    """Return the ids of tokens."""
     return sequence * LIMIT + text * LENGTH + place + 1
 
 
@@ -68,7 +71,8 @@ def sequence_of(ids: Ids) -> Ids:
 
 
 def kind_of(ids: Ids) -> Ids:
-    """Return the kind of each token; it has no meaning for other numbers."""
+    """Return the kind of sequence that each token belongs to; for ids that are not tokens, the result has no
+    meaning."""
     return sequence_of(ids) % 4
 
 
@@ -82,23 +86,23 @@ def place_of(ids: Ids) -> Ids:
 
 @functools.lru_cache(4096)
 def salt(name: str) -> int:
-    """Return the number of something that is no token, and belongs to no input."""
+    """Return an id for a named computation, which is the id of no token."""
     return ((4 << 20) + MADE) * LIMIT + zlib.crc32(name.encode())
 
 
 def salted(ids: Ids, number: int) -> Ids:
-    """Return the tokens that something made of these."""
+    """Return the ids of what the computation with this id makes from these tokens."""
     return combined(ids, torch.full((), number, dtype=torch.int64, device=ids.device).expand(ids.shape))
 
 
 def fresh(number: int, shape: torch.Size, bits: int, device: torch.device) -> Ids:
-    """Return numbers that nothing else has, one for each place; ``bits`` say what they were made of."""
+    """Return ids that occur nowhere else, one for each place; ``bits`` say what they were made of."""
     places = torch.arange(shape.numel(), device=device, dtype=torch.int64).view(shape)
     return _scrambled(places + _scrambled(torch.tensor(number, device=device))) & (HASHED - 1) | bits
 
 
 def combined(one: Ids, other: Ids) -> Ids:
-    """Return the tokens of a computation that takes a number of each: the same token, or a new one of both."""
+    """Return the ids after two tensors are combined: the same token if both have it, otherwise a hash of the two."""
     if one is other:
         return one
     shape = torch.broadcast_shapes(one.shape, other.shape)  # type: ignore[no-untyped-call]
@@ -115,7 +119,7 @@ def combined(one: Ids, other: Ids) -> Ids:
 
 
 def merged(ids: Ids, dims: tuple[int, ...]) -> Ids:
-    """Return the tokens of a computation over all numbers along these dimensions, which become 1 wide."""
+    """Return the ids after a reduction over these dimensions, which then have size 1."""
     shape = [1 if place in dims else size for place, size in enumerate(ids.shape)]
     if not ids.numel():
         return torch.zeros(shape, dtype=torch.int64, device=ids.device)
@@ -136,18 +140,19 @@ def merged(ids: Ids, dims: tuple[int, ...]) -> Ids:
 
 
 def bits_of(ids: Ids) -> int:
-    """Return the bits of a hash that is made of all these."""
+    """Return the flags of a hash that is made from all these ids."""
     ids = unrepeated(ids)
     return HASHED | OF_ROWS * bool(is_made_of_rows(ids).any()) | OF_TEXT * bool(is_of_text(ids).any())
 
 
 def is_made_of_rows(ids: Ids) -> Bool[Tensor, ...]:
-    """Return which of these are rows of an input, or made of some: then a label would claim which."""
+    """Return which of these are rows of an input, or were made from such rows, so that a label would be a claim
+    about them."""
     return torch.where(ids < HASHED, (ids != NOBODY) & (kind_of(ids) <= ROWS), (ids & OF_ROWS) != 0)
 
 
 def is_of_text(ids: Ids) -> Bool[Tensor, ...]:
-    """Return which of these are tokens of a text, or made of some."""
+    """Return which of these are tokens of a text, or were made from such tokens."""
     return torch.where(ids < HASHED, (ids != NOBODY) & (kind_of(ids) == TEXT), (ids & OF_TEXT) != 0)
 
 

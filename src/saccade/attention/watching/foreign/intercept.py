@@ -111,7 +111,7 @@ class Forwards(threading.local):
             run.caller = caller
 
     def _drop_interrupted(self, caller: FrameType) -> None:
-        """End the runs that are over, but of which torch has not reported the end, as after a KeyboardInterrupt."""
+        """End the runs whose end torch did not report, for example because of a KeyboardInterrupt."""
         while self.runs and self.runs[-1].caller is not None:
             frame: FrameType | None = caller
             while frame is not None and frame is not self.runs[-1].caller:
@@ -164,13 +164,14 @@ class Forwards(threading.local):
         return run
 
     def _check_direct(self, caller: FrameType | None) -> None:
-        """Refuse a forward of torch's that was stored before it could be wrapped, if the mode cost it its fast path."""
+        """Refuse a ``forward`` of torch's that was stored before it could be wrapped, if watching made it leave its
+        fast path."""
         module = stored_forward(caller, torch_modules.FAST, [run.module for run in self.runs])
         if module is not None and torch_modules.may_be_fast(module):
             raise OptionError(STORED.format(type(module).__name__))
 
     def _begin_outermost(self, run: RunningModule, arguments: tuple[Any, ...], named: object, is_watched: bool) -> None:
-        """Decide whether lineages are needed: a step that is given the same cache as the last one continues it."""
+        """Decide whether lineages are needed: a step that is given the same cache as the previous step continues it."""
         named = named if isinstance(named, dict) else {}
         passed = (run.module, *(part for part in (*arguments, *named.values()) if not isinstance(part, SIMPLE)))
         if active_edits():

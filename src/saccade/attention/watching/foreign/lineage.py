@@ -1,19 +1,19 @@
 """Where a tensor's rows come from: the inputs and the attentions that lie behind them.
 
-No name and no shape says whether an attention looks at its own sequence or at another one, or which attentions come
-before it. So while a forward pass is watched, each tensor carries *marks*: one for each input that its rows were
-computed from, and one for each attention that they went through. A function passes the marks of its arguments on to
-its output. The output of an attention has the marks of its queries and one more, because its rows are theirs.
+Neither names nor shapes show whether an attention attends to its own sequence or to another one, or which attentions
+come before it. So while a forward pass is watched, each tensor carries *marks*: one for each input that its rows were
+computed from, and one for each attention that they went through. A function passes the marks of its arguments on to its
+output. The output of an attention has the marks of its queries, because it has the same rows, and one more.
 
 - If queries and keys have the same marks, they are the same tokens in the same state: self-attention.
 - If each has marks that the other lacks, they are different sequences: cross-attention.
 - Everything else is unknown, and is labelled so.
 
-A tensor that no function of this forward pass has made is either a constant or unknown. It is a constant if it was
-there before: a module holds it, or the code of a module can name it. Everything else may be the output of something
-that torch does not report (a function compiled by TorchScript, another thread), so it has a mark like that of an
-attention, and its rows are unknown. So has one that is made of no token although it holds tokens (``rows``), because
-their numbers left torch and came back.
+If a tensor was not computed by any function of this forward pass, it is either a constant or unknown. It is a constant
+if it existed before: a module holds it, or the code of a module refers to it. Otherwise it may come from something that
+torch does not report (a function compiled by TorchScript, another thread). It then gets a mark of its own, as if an
+attention had computed it, and its rows are unknown. The same applies if the numbers of tokens left torch and came back
+in a new tensor (``rows``).
 """
 
 from __future__ import annotations
@@ -128,7 +128,8 @@ class Lineage:
                 self.set(tensor, CONSTANT if tensor.dtype == torch.bool else frozenset((next(_numbers),)))
 
     def _note_moved(self, tensor: Tensor) -> None:
-        """Note that the rows of this input are not those that an earlier forward pass computed, in their order."""
+        """Note that the rows of this input are not the rows that an earlier forward pass computed, in the same
+        order."""
         self.rows.replace(tensor, BETWEEN)
         if self.joins:
             number = next(_numbers)
@@ -176,11 +177,12 @@ class Lineage:
         return CONSTANT if marks is None else marks & self._attentions
 
     def placed(self, number: int, marks: Marks | None, query: Positions | None) -> tuple[Marks, Beside]:
-        """Return what comes before an attention with these marks and rows of its queries, and what stands beside it.
+        """Return which attentions come before an attention, and which stand beside it, from the marks and rows of its
+        queries.
 
-        If the tokens changed places since an earlier attention, this change gets its own number. What stands beside
-        it may become more until the forward pass ends: other attentions of the same tokens whose outputs are joined
-        with its own, and attentions of other parts of the same sequence.
+        Beside it stand other attentions of the same tokens whose outputs are joined with its own, and attentions of
+        other parts of the same sequence; until the forward pass ends, more of them may be found. If tokens changed
+        places since an earlier attention, this change gets its own number.
         """
         before = frozenset((LOST,)) if marks is None else self.before(marks)
         inputs: Marks = frozenset() if marks is None else marks - self._attentions
@@ -198,7 +200,7 @@ class Lineage:
         self._beside[other].add(one)
 
     def _joined_attentions(self, inputs: list[Tensor]) -> list[tuple[int, int]]:
-        """Return pairs of attentions that did not come one after the other, and whose outputs are put together."""
+        """Return pairs of attentions of which neither came before the other, but whose outputs are combined."""
         known = frozenset(self._rows_of)
         sets = list({found & known for part in inputs if (found := self.marks(part)) and not found.isdisjoint(known)})
         pairs = itertools.combinations(sets, 2)
@@ -211,9 +213,10 @@ class Lineage:
         )
 
     def may_fold(self, batch: int, heads: int, num_queries: int) -> bool:
-        """Whether queries of these sizes may have heads in the dimension of the batch, or texts in that of the heads.
+        """Whether heads may be in the batch dimension of queries with these sizes, or texts in the dimension of the
+        heads.
 
-        That is judged by shapes alone, for calls whose rows are not known.
+        This is judged by shapes alone, for calls whose rows are not known.
         """
         if self.has_batch(batch, num_queries):
             return False
@@ -292,7 +295,7 @@ class Lineage:
         return marks
 
     def _new_lost(self) -> Marks:
-        """Return the marks of tokens that come from where torch reports nothing."""
+        """Return new marks for tokens that come from code on which torch does not report."""
         marks = frozenset((LOST, next(_numbers)))
         self._attentions |= marks
         return marks
@@ -301,7 +304,7 @@ class Lineage:
         return any(self._is_softmax(part) for part in inputs) and not all(self._is_softmax(part) for part in inputs)
 
     def _carries(self, inputs: list[Tensor], output: Tensor) -> bool:
-        """Whether this function passes a softmax on, as dropout, a cast or a mixing of heads does."""
+        """Whether this function passes a softmax on, as dropout, a cast or a mixture of heads does."""
         return output.ndim >= 3 and any(self._is_softmax(part) and part.numel() == output.numel() for part in inputs)
 
     def _is_softmax(self, tensor: Tensor) -> bool:
@@ -333,7 +336,7 @@ def _first_number(tensor: Tensor) -> int:
 
 
 def _is_cut(inputs: list[Tensor], outputs: Iterable[Tensor]) -> bool:
-    """Whether some of the positions of (batch, positions, width), or of (positions, batch, width), were taken out."""
+    """Whether only some of the positions of (batch, positions, width), or of (positions, batch, width), were kept."""
     whole = inputs[0].shape if inputs else torch.Size()
     return len(whole) == 3 and any(
         part.ndim == 3 and part.shape[2] == whole[2] and part.shape[:2] != whole[:2] for part in outputs

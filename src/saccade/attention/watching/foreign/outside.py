@@ -1,8 +1,8 @@
-"""Numbers of tokens that are read outside of torch, and may come back as numbers that seem to belong to nobody.
+"""Numbers of tokens that are read outside torch, and may come back as plain numbers whose origin nobody can see.
 
-Nobody sees what Python does with a number: ``x / x.max().item()`` mixes all tokens, and torch is only given a number.
-So once a number has been read, every number that a function computes with may be made of it. Only whole numbers up to
-2 are not suspected: they are in every program, as in squares and halves.
+What Python does with a number cannot be followed: ``x / x.max().item()`` mixes all tokens, but torch only sees a
+division by a number. So once a number of a token has been read, every number that is passed to a function may have been
+computed from it. Only whole numbers up to 2 are trusted, because every program uses them, for squares and halves.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SMALL = 2
 
 
 class Outside:
-    """The numbers of tokens that have left torch."""
+    """Remembers that numbers of tokens have left torch."""
 
     def __init__(self) -> None:
         self._has_fractions = False
@@ -36,7 +36,7 @@ class Outside:
         self._has_whole = True
 
     def may_return(self, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> bool:
-        """Return whether a function is given numbers that may have been made of those that left."""
+        """Return whether a function is given numbers that may have been computed from those that left torch."""
         if not self._has_whole:
             return False
         name = name_of(function)

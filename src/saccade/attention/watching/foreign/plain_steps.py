@@ -1,8 +1,7 @@
 """The plain steps of generation, in which one query attends to all keys so far, without a mask.
 
-There are many such steps, and each of them brings all keys and values again. They are compared, bit for bit and at the
-moment of the call, with a copy that nobody else can write to; the copy then grows by the new ones. Several such steps
-become one call.
+There are many such steps, and in each of them the model passes all earlier keys and values again. At each call, they
+are compared bit for bit with a private copy, to which the new ones are then added. Several such steps become one call.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """What the tokens of queries, keys and values prove about an attention.
 
-A label, the word "self" and a rollout are claims. Each of them is made only if the tokens prove it (``identity``).
+To label a row with a token, to call an attention "self" and to compute a rollout are claims. Saccade makes such a claim
+only if the tokens prove it (``identity``).
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Positions(NamedTuple):
 
 
 class Order(NamedTuple):
-    """What is known about the tokens of an attention, seen from the tokens of the input."""
+    """What is known about the tokens of an attention, compared with the tokens of the input."""
 
     is_whole: bool  # whether its texts are those of the input, and its rows more than a part of them
     is_in_order: bool  # whether its rows are known to be the tokens of the input in their order
@@ -62,22 +63,23 @@ class Order(NamedTuple):
 
 
 def named(rows: Positions) -> Int[Tensor, "B P"]:
-    """Return the tokens, in which learned rows are tokens too: each learned at its place, in this attention."""
+    """Return the ids of the tokens; learned rows get ids of their own, which depend on their place and on this
+    attention."""
     ids = rows.ids
     texts, places = (torch.arange(size, device=ids.device) for size in ids.shape)
     return torch.where(ids == NOBODY, learned(rows.number, texts[:, None], places), ids)
 
 
 def learned(number: int, text: Tensor, place: Tensor) -> Tensor:
-    """Return the tokens that rows without a token become in this attention."""
+    """Return the ids that learned rows get in this attention."""
     return token(4 * (number % (1 << 18)) + LEARNED, text, place)
 
 
 def upright(ids: Int[Tensor, "B P"], is_turned: bool) -> Int[Tensor, "B P"]:
-    """Return tokens of an input (positions, batch, ...), which was taken for (batch, positions, ...), as they are.
+    """Swap texts and places if an input (positions, batch, ...) was taken for (batch, positions, ...).
 
-    That is known if torch's own module was given it, or if there is no other way to read it. One row may also be the
-    same position of several texts, which attend to each other.
+    This is certain if the input was given to one of torch's own modules, or if it cannot be read in another way. If
+    there is only one row, it may also be the same position of several texts that attend to each other.
     """
     if not is_turned and ids.shape[0] in (1, ids.shape[1]):
         return ids
@@ -91,9 +93,10 @@ def upright(ids: Int[Tensor, "B P"], is_turned: bool) -> Int[Tensor, "B P"]:
 
 @unseen()
 def agree(one: Positions | None, other: Positions | None) -> bool:
-    """Return whether queries and keys, keys and values, or two queries are the same tokens in the same order.
+    """Return whether two of queries, keys and values are the same tokens in the same order.
 
-    There may be more keys than queries, if the others belong to nobody: learned keys, or the empty part of a cache.
+    There may be more keys than queries if the additional keys belong to nobody: learned keys, or the empty part of a
+    cache.
     """
     if one is None or other is None:
         return False
@@ -104,7 +107,8 @@ def agree(one: Positions | None, other: Positions | None) -> bool:
 
 @unseen()
 def are_distinct(rows: Positions | None) -> bool:
-    """Return whether each position is another token; channels and heads are not."""
+    """Return whether each position is a different token, which is not the case if the positions are channels or
+    heads."""
     if rows is None:
         return False
     ordered = named(rows).sort(1).values
@@ -135,7 +139,7 @@ def extra_columns(query: Positions, key: Positions) -> tuple[int, ...] | None:
 
 @unseen()
 def is_text(rows: Positions | None) -> bool:
-    """Return whether any position is known to be a token of a text, or made of one."""
+    """Return whether any position is known to be a token of a text, or to be made from one."""
     return rows is not None and rows.ids.numel() > 0 and bool(is_of_text(rows.ids).any())
 
 
@@ -143,9 +147,9 @@ def is_text(rows: Positions | None) -> bool:
 def order_of(
     rows: Positions | None, keys: Positions | None, lengths: Mapping[int, int], has_batch: bool = True
 ) -> Order:
-    """Return what is known about the rows of an attention, for sequences of these lengths.
+    """Return what is known about the rows of an attention; ``lengths`` are those of the sequences.
 
-    ``has_batch`` says whether its batch has the size of the input's.
+    ``has_batch`` says whether the batch of the attention has as many texts as the input.
     """
     if rows is None:
         return Order(has_batch, False, None, False, ())
@@ -162,7 +166,8 @@ def order_of(
 
 
 def _is_whole(ids: Int[Tensor, "B P"], is_token: Bool[Tensor, "B P"]) -> bool:
-    """Return whether each token is in its own text, and the first one is there if all rows are tokens."""
+    """Return whether each token is in its own text and, if all rows are tokens, whether the first token is among
+    them."""
     is_home = text_of(ids) == torch.arange(len(ids), device=ids.device)[:, None]
     if bool((is_token & ~is_home).any()):
         return False
@@ -170,9 +175,10 @@ def _is_whole(ids: Int[Tensor, "B P"], is_token: Bool[Tensor, "B P"]) -> bool:
 
 
 def _is_in_order(ids: Int[Tensor, "B P"], is_token: Bool[Tensor, "B P"], lengths: Mapping[int, int]) -> bool:
-    """Return whether each row is the token at its place, or all tokens are there, and learned rows between them.
+    """Return whether the rows are the tokens in their order: each row is the token at its place, or all tokens are
+    present with learned rows between them.
 
-    Parts of a picture may stand in the place of tokens of a text that only keep this place for them.
+    In a text that has placeholders for a picture, parts of the picture may stand in their places.
     """
     if not bool(is_token.any()) or bool((ids >= HASHED).any()):
         return False
@@ -192,6 +198,6 @@ def _is_in_order(ids: Int[Tensor, "B P"], is_token: Bool[Tensor, "B P"], lengths
 
 
 def _is_complete(is_one: Bool[Tensor, "B P"], place: Int[Tensor, "B P"], length: int) -> bool:
-    """Return whether all tokens of one sequence are there, in their order."""
+    """Return whether all tokens of one sequence are present, in their order."""
     expected = is_one.cumsum(1) - 1
     return bool((is_one.sum(1) == length).all()) and bool((place == expected)[is_one].all())

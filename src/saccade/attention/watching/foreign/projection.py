@@ -1,8 +1,8 @@
-"""Which W_O a module applies to the outputs of its heads, and the gradient that comes back to them.
+"""Finds the W_O that a module applies to the outputs of its heads, and the gradient that comes back to them.
 
-Torch's attention function does not know W_O: the module applies it later, if it has one. So every
-function that is given the heads' outputs is looked at. If the only one that computes with them is a product with a
-matrix, whose input is the heads' outputs side by side, bit for bit, the matrix is W_O; nothing else counts as it.
+Torch's attention function does not know W_O: the module applies it later, if it has one. So every function that
+receives the heads' outputs is examined. If exactly one function computes with them, and it multiplies the concatenated
+outputs (compared bit for bit) by a matrix, this matrix is W_O; otherwise there is none.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ RESHAPES = {torch.reshape, Tensor.reshape, torch.flatten, Tensor.flatten}
 
 
 class Followed:
-    """The output of a call, which is followed to its W_O: the only function, a product, that computes with it."""
+    """Follows the output of a call to its W_O, which is applied by the only function, a matrix product, that uses
+    it."""
 
     def __init__(self, after: After, output: Tensor, unfold: Callable[[Tensor], Tensor]) -> None:
         self._after = after
@@ -78,7 +79,8 @@ class Followed:
 
 
 def follow(call: Call, output: Tensor, fold: Fold | None) -> tuple[After, Followed]:
-    """Begin to follow the output of ``scaled_dot_product_attention``; what becomes of it is filled in later."""
+    """Start to follow the output of ``scaled_dot_product_attention``; the first result is filled in while the model
+    runs."""
     assert call.value is not None
     shape = (*call.shape[:3], call.value.shape[3])
     after = After()

@@ -1,4 +1,4 @@
-"""What functions do to tokens that compute over dimensions, multiply matrices, or look at windows.
+"""What happens to tokens in functions that reduce dimensions, multiply matrices, or combine windows of positions.
 
 Each rule takes the tokens of a function's arguments (``identity``) and returns those of its outputs, or None if they
 are not known.
@@ -34,7 +34,8 @@ def over(called: Called) -> Any:
 
 
 def counted(called: Called) -> Any:
-    """``cumsum``: counting the tokens that are not padding gives positions. Everything else is a sum of tokens."""
+    """The rule for ``cumsum``: counting the tokens that are not padding gives positions; anything else is a sum of
+    tokens."""
     first, dim = called.first(), called.argument(1, "dim")
     if not first.is_floating_point() and isinstance(dim, int) and _tells_padding(first, dim, called.texts):
         return called.of(first)
@@ -42,7 +43,7 @@ def counted(called: Called) -> Any:
 
 
 def _tells_padding(numbers: Tensor, dim: int, texts: Sequence[Tensor]) -> bool:
-    """Return whether ones are tokens and zeros are padding: one and the same word, at one end of each text."""
+    """Return whether ones stand for tokens and zeros for padding, which is the same word at one end of each text."""
     is_real = numbers.movedim(dim, -1) != 0
     is_one_end = ((is_real[..., 1:] != is_real[..., :-1]).sum(-1) <= 1).all() & is_real.any(-1).all()
     if not bool(is_one_end & ((numbers == 0) | (numbers == 1)).all()):
@@ -93,7 +94,7 @@ def normalized(called: Called) -> Any:
 
 
 def sorted_along(called: Called) -> Any:
-    """The numbers of one token among themselves; those of several tokens are mixed."""
+    """Sorting: the numbers of one token stay its own; those of several tokens are mixed."""
     ids = called.of(called.first())
     place = 2 if name_of(called.function) == "topk" else 1
     dim = called.argument(place, "dim", -1)
@@ -245,7 +246,7 @@ def windows(called: Called) -> Any:
 
 
 def embedded(called: Called) -> Any:
-    """Rows of a table that the tokens choose, or tokens that are themselves a table."""
+    """Look up rows of a table by tokens, or rows of a table that consists of tokens."""
     one, other = [*called.tensors()][:2]
     indices, table = (one, other) if other.is_floating_point() else (other, one)
     of_table, of_indices = called.of(table), called.of(indices)

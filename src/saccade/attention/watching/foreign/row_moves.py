@@ -1,11 +1,11 @@
-"""What functions do to tokens that compute each number by itself, move numbers, or write them somewhere.
+"""What happens to tokens in functions that compute each number separately, move numbers, or write them somewhere.
 
 Each rule takes the tokens of a function's arguments (``identity``) and returns those of its outputs, or None if they
 are not known.
 
-Which place a token comes from, or goes to, is taken as it is, like the weights of an attention: if an index tensor was
-computed from tokens, the tokens that it picks are still known. But numbers that belong to nobody become tokens if
-tokens choose among them.
+If tokens only decide which places are read or written, this is ignored, just as it is for attention weights: the tokens
+at these places remain known, even if the index tensor was computed from tokens. But if tokens choose among numbers that
+belong to nobody, the chosen numbers belong to the tokens that chose them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from saccade.attention.watching.foreign.row_functions import WRITES, is_in_place
 
 
 def elementwise(called: Called) -> Any:
-    """Each output has the tokens of all arguments, at the same places; what is multiplied by zero has none."""
+    """Each number of the output has the tokens of all arguments at the same place; what is multiplied by zero has
+    none."""
     found: list[Ids] = []
     for output in called.outputs:
         ids = nobody(output)
@@ -44,12 +45,13 @@ def elementwise(called: Called) -> Any:
 
 
 def alone(called: Called) -> Any:
-    """Each number of the first argument by itself; whatever else is given belongs to nobody."""
+    """Each number of the first argument is computed separately; other arguments belong to nobody."""
     return called.of(called.first()) if called.others_belong_to_nobody(called.first()) else None
 
 
 def chosen(called: Called) -> Any:
-    """``where`` and ``masked_fill``: at each place the tokens of what was chosen, and of what chose it."""
+    """The rule for ``where`` and ``masked_fill``: each place has the tokens of the chosen number and of the
+    condition."""
     if name_of(called.function) == "masked_fill":
         other, condition, one = called.first(), called.argument(1, "mask"), called.argument(2, "value")
     else:
@@ -103,7 +105,7 @@ def moved(called: Called) -> Any:
 
 
 def _looked_up(called: Called) -> Any:
-    """Numbers of a table that belongs to nobody, chosen by tokens."""
+    """Tokens choose numbers from a table that belongs to nobody."""
     name, output = name_of(called.function), called.outputs[0]
     index = called.argument(1 if name in ("getitem", "take") else 2, "index")
     ids = called.of(index) if isinstance(index, Tensor) else None
@@ -183,7 +185,8 @@ def written(called: Called) -> Any:
 
 
 def _chosen_places(called: Called, choosing: list[Tensor], ids: Ids) -> Ids | None:
-    """Return the tokens after a constant was written where tokens say: that it is there, or not, belongs to them."""
+    """Return the tokens after a constant was written to places that tokens chose: whether it is there depends on
+    these tokens."""
     name, index = name_of(called.function), called.arguments[1]
     if name == "setitem" and index is choosing[0] and index.dtype == torch.bool:
         spread = called.or_nobody(index)
@@ -195,7 +198,7 @@ def _chosen_places(called: Called, choosing: list[Tensor], ids: Ids) -> Ids | No
 
 
 def added(called: Called) -> Any:
-    """Several tokens that are added into one place become a new one."""
+    """If several tokens are added into one place, the result is mixed."""
     name = name_of(called.function)
     target, dim, index = called.arguments[:3]
     source = called.argument(3, "source" if name == "index_add" else "src")

@@ -1,7 +1,7 @@
 """Which functions of torch are known, and their rules.
 
-A function that has no rule, or that is called in a way its rule does not know, has an output of which nobody knows
-the tokens. So a function is only ever trusted because of what is written here.
+If a function has no rule here, or is called in a way that its rule does not cover, the tokens of its output are
+unknown. So only the functions that are listed here are trusted.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Which token each number of a tensor belongs to, so that tokens that change places or are mixed are noticed.
+"""Keeps track of which token each number of a tensor belongs to, to detect tokens that change places or are mixed.
 
 The marks of ``lineage`` say what a tensor was computed from, but not in which order its rows are. So while a forward
-pass is watched, each tensor also has *rows*: for each of its numbers, of whatever type, the token that it belongs to
-(``identity``). Each function passes them on by its rule (``row_rules``). After a function without a rule, nobody knows
-the tokens any more: its output consists of new ones, so that it is never taken for the sequence that went in.
+pass is watched, each tensor also has *rows*: the id of the token that each of its numbers belongs to (``identity``).
+Each function passes these ids on according to its rule (``row_rules``). If a function has no rule, its output gets new
+ids, so that it is never mistaken for the sequence that went in.
 
-A tensor that was overwritten through another tensor, or whose memory was given away, consists of new tokens too. So
-does one that a function made of numbers that had left torch (``outside``).
+A tensor also gets new ids if it was overwritten through another tensor, if its memory was given away, or if it was
+computed from numbers that had left torch (``outside``).
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ class Known(NamedTuple):
 
 
 def _is_recorded() -> bool:
-    """Return whether someone records what torch computes, so that we must compute nothing of our own."""
+    """Return whether torch's computations are being recorded, so that we must not compute anything ourselves."""
     return _is_transformed() or torch._C._len_torch_dispatch_stack() > 0
 
 
 def _is_transformed() -> bool:
-    """Return whether torch.func or torch.jit.trace runs, so that tensors are not what they seem."""
+    """Return whether torch.func or torch.jit.trace is running, in which tensors are only placeholders."""
     return torch._C._functorch.peek_interpreter_stack() is not None or torch._C._get_tracing_state() is not None
 
 
@@ -108,7 +108,7 @@ class Rows:
                     self._number_all(tensor)
 
     def _number(self, tensor: Tensor, size: tuple[int, int], kind: int) -> None:
-        """Number the tokens of a text, or the rows of vectors; inputs of the same size have the same ones."""
+        """Give the tokens of a text, or the rows of vectors, their ids; inputs of the same size get the same ones."""
         texts, places = (torch.arange(count, device=tensor.device) for count in size)
         ids = token(self._sequence((kind, *size), kind, size[1]), texts[:, None], places)
         is_vectors = tensor.is_floating_point()
@@ -117,7 +117,7 @@ class Rows:
         )
 
     def _number_all(self, picture: Tensor) -> None:
-        """Number each number of a picture; a large picture is several sequences."""
+        """Give each number of a picture its own id; a large picture becomes several sequences."""
         count = picture[:1].numel()
         parts = [self._sequence((picture.shape, part), MADE, 0) for part in range(-(-count // LENGTH))]
         texts, places = (torch.arange(size, device=picture.device) for size in (len(picture), count))
@@ -132,13 +132,13 @@ class Rows:
         return self._made[key]
 
     def made(self, origin: Int[Tensor, " B"], length: int) -> int:
-        """Return the sequence of this many new tokens that something makes of tokens with these numbers."""
+        """Return the number of the sequence of this many new tokens that something makes from tokens with these ids."""
         return self._sequence((length, *origin.tolist()), MADE, length)
 
     # --- what is known ---
 
     def of(self, tensor: object) -> Int[Tensor, ...] | None:
-        """Return the token of each number; None if they belong to nobody."""
+        """Return the id of the token of each number; None if all numbers belong to nobody."""
         known = self._of(tensor) if isinstance(tensor, Tensor) else None
         return None if known is None else known.ids
 
@@ -158,7 +158,8 @@ class Rows:
 
     @unseen()
     def holds(self, tensor: Tensor, rows: Positions | None) -> bool:
-        """Return whether all these rows are in a tensor, not only something that was made of them."""
+        """Return whether a tensor contains all these rows themselves, and not only something that was made from
+        them."""
         ids = self.of(tensor)
         return ids is not None and rows is not None and bool(torch.isin(named(rows), unrepeated(ids)).all())
 
@@ -192,7 +193,7 @@ class Rows:
         return known
 
     def _new(self, tensor: Tensor, bits: int) -> Int[Tensor, ...]:
-        """Return tokens that nobody knows; those of whole numbers and truth values need not be told apart."""
+        """Return ids of unknown tokens; for whole numbers and truth values, one id is enough."""
         if tensor.is_floating_point() or tensor.is_complex():
             return fresh(next(_numbers), tensor.shape, bits, tensor.device)
         return torch.full((1,) * tensor.ndim, UNKNOWN, device=tensor.device).expand(tensor.shape)
@@ -253,7 +254,7 @@ class Rows:
         self._set(output, ids.expand(output.shape), None if known is None else known.by)
 
     def replace(self, tensor: Tensor, by: str) -> None:
-        """Note that nobody has seen how this was computed."""
+        """Note that it is unknown how this tensor was computed."""
         if self.is_lost or not _has_numbers(tensor) or _is_transformed():
             self.is_lost = True
             return
@@ -296,7 +297,7 @@ class Rows:
                 self._set(output, ids, by)
 
     def left(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-        """Note that a function returned something other than tensors, which may be the numbers of a tensor."""
+        """Note that a function returned something other than tensors, such as the numbers of a tensor."""
         tensor, name = arguments[0] if arguments else None, name_of(function)
         if (name not in ESCAPES and name not in READS) or not isinstance(tensor, Tensor) or not _has_numbers(tensor):
             return
@@ -309,7 +310,7 @@ class Rows:
                 self._open[_memory(tensor)] = name
 
     def _clear(self, outputs: Sequence[Tensor], arguments: Sequence[Tensor]) -> None:
-        """Forget what happened to memory that is in use for something else now."""
+        """Forget what was known about memory that is now used for something else."""
         used = {_memory(part) for part in arguments if not part.is_nested}
         for output in outputs:
             if not output.is_nested and _memory(output) not in used:
@@ -354,7 +355,7 @@ class Rows:
         return every, name if changed or name in REORDERS else by
 
     def _expect_write(self, output: Tensor) -> None:
-        """Take the last change of a tensor for that of the function that has just returned it."""
+        """Note that the function that has just returned this tensor was the last to write to it."""
         known = self._known.get(output)
         if known is not None and known.version is not None:
             self._known[output] = known._replace(version=output._version)

@@ -270,7 +270,8 @@ class Steps:
             self._take(shown, moves, back, is_reordered)
 
     def _break_off(self, read: set[int]) -> None:
-        """Keep the traces of a complete forward pass if there are any; else those of one that an error ended."""
+        """Keep the traces of the last complete forward pass if there are any; otherwise those of the pass that
+        failed."""
         self._continues = False
         if self._traces and not self.is_broken and not self._is_open:
             self._pending, self.has_failed = [], True
@@ -282,13 +283,13 @@ class Steps:
             self.gaps[REST] = self._rest(BROKEN_OFF)
 
     def _rest(self, reason: str) -> Gap:
-        """Return what a forward pass has not computed yet: it comes after all its attentions."""
+        """Return a gap for the part of a forward pass that was never computed, which comes after all its attentions."""
         numbers = frozenset(trace.place.number for trace in self._traces.values() if trace.place is not None)
         return Gap(REST, reason, Place("unknown", -2, numbers, is_whole=False))
 
     @property
     def all_gaps(self) -> dict[str, Gap]:
-        """The gaps, and if a forward pass is running, its rest."""
+        """The gaps; while a forward pass is running, also the part that is still to come."""
         return self.gaps | {REST: self._rest(RUNNING)} if self._is_open else self.gaps
 
     def _wait(self) -> bool:

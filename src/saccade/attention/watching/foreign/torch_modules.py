@@ -59,7 +59,7 @@ UNKNOWN_KERNEL = "its module is a changed version of torch's, which computes it 
 
 
 def is_torchs_own(module: nn.Module) -> bool:
-    """Whether this module computes what torch wrote: no method and none of the functions it calls is replaced."""
+    """Whether this module computes what torch's own code computes: none of its methods or functions was replaced."""
     if not has_own_functions():
         return False
     kind = next(kind for kind in FAST if isinstance(module, kind))
@@ -93,7 +93,7 @@ def is_turned(module: nn.Module) -> bool:
 
 
 def has_inner_hooks(module: nn.Module) -> bool:
-    """Whether something inside this module has hooks, which may change what it computes where nobody looks."""
+    """Whether a part of this module has hooks, which could change what it computes without being seen."""
     return any(part._forward_hooks or part._forward_pre_hooks for part in module.modules() if part is not module)
 
 
@@ -194,7 +194,7 @@ def call_of_function(
 
 
 def believes_causal(is_causal: bool, key_padding_mask: Tensor | None, need_weights: bool) -> bool:
-    """Whether torch's function ignores the mask it is given, and attends causally."""
+    """Whether torch's function ignores the mask that it is given, and attends causally instead."""
     return is_causal and key_padding_mask is None and not need_weights
 
 
