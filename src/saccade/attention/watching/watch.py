@@ -252,7 +252,7 @@ def record(
 
 
 def _after(owner: nn.Module | None, output: Float[Tensor, "B H Q V"]) -> After:
-    """Return what happens to the output of one of our layers: its W_O, and its gradient once there is one."""
+    """Return a record of what the layer does with this output: its W_O and, after a backward pass, the gradient."""
     after, projection = After(), getattr(owner, "output", None)
     if isinstance(projection, nn.Linear) and projection.in_features == output.shape[1] * output.shape[3]:
         after.set_projection(projection.weight.mT)
