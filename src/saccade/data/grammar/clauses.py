@@ -155,7 +155,7 @@ def clause_of(subject: NounPhrase, predicate: VerbUse, *rest: Phrase, asked: boo
 
 
 def with_noun(kind: str, marker: Phrase, noun: NounPhrase) -> Phrase:
-    """Build a preposition and its noun phrase, such as "to the market", which add a place, a goal or a taker."""
+    """Build a preposition with its noun phrase, which says where, where to or to whom, such as "to the market"."""
     return (marker + noun.phrase).meaning_one(Adjunct(kind, fixed(marker.english), noun.nominal))
 
 
