@@ -105,6 +105,7 @@ def test_the_report_says_what_was_found() -> None:
         "different characters": "3",
         "lines": "2",
     }
+    assert dict(document_rows("a.txt", [Document("ab\nba\n", 1)]))["lines"] == "2"
     many = dict(document_rows("a.txt", [Document("ab", 1), Document("cdef", 2)]))
     assert many["documents"] == "2"
     assert many["characters per document"].startswith("mean 3.0, median 3")

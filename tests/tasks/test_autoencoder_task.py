@@ -244,6 +244,9 @@ def test_files_of_the_command_line(tmp_path):
     for reader in (TextAutoencoderFiles, ImageAutoencoderFiles):
         with pytest.raises(OptionError, match="without --columns"):
             reader.table([tmp_path], "text")
+    for name in ("a.csv", "a.jsonl.gz", "a.json"):
+        with pytest.raises(OptionError, match="one text per line, not a table"):
+            TextAutoencoderFiles.table([tmp_path / name], None)
 
 
 # --- neighbours -------------------------------------------------------------------------------------------

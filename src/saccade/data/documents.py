@@ -239,14 +239,15 @@ def document_rows(path: str | Path, documents: Sequence[Document]) -> list[tuple
     """Summarise the documents as (name, value) rows of a table."""
     sizes = [document.characters for document in documents]
     alphabet: set[str] = set()
-    feeds = 0
+    lines, last = 0, ""
     for document in documents:
         for block in document.blocks():
             alphabet.update(block)
-            feeds += block.count("\n")
+            lines, last = lines + block.count("\n"), block or last
     rows = [("file", str(path)), ("characters", f"{sum(sizes):,}"), ("different characters", f"{len(alphabet)}")]
     if len(documents) == 1:
-        return [*rows, ("lines", f"{feeds + 1:,}")]
+        ends = last.endswith("\n")
+        return [*rows, ("lines", f"{lines if ends else lines + 1:,}")]
     return [*rows, ("documents", f"{len(documents):,}"), ("characters per document", str(Lengths.of(sizes)))]
 
 

@@ -69,7 +69,8 @@ def train(
 
     ``recipe`` is the path of a recipe, or its tables as dictionaries. Instead of a recipe, ``files`` names the data, in
     the order of ``saccade new``, with ``task``, ``columns``, ``minutes`` and ``size`` as on the command line.
-    ``settings`` overrides keys, such as ``{"training.lr": 3e-4}``. ``output`` is the folder for the run. If it already
+    ``settings`` overrides keys, such as ``{"training.lr": 3e-4}``. ``init`` is the folder of a model to start from,
+    ``device`` is cpu, cuda or mps, and ``quiet`` prints nothing. ``output`` is the folder for the run. If it already
     contains this run, a stopped run continues, and a finished one is returned as it is.
 
     Examples:

@@ -10,9 +10,10 @@ from typing import Any, Literal
 from pydantic import Field
 
 from saccade.data.grammar import generate
-from saccade.data.lines import choose_encoding, read_lines
+from saccade.data.lines import choose_encoding, read_lines, suffix
 from saccade.data.paths import resolve_path
 from saccade.data.report import Lengths
+from saccade.data.tables import TABLES
 from saccade.errors import FileError, OptionError
 from saccade.tasks.base.data import BuiltinOrFile, DataReader, Say, Size, Splits, draw_splits, hold_out, write_lines
 
@@ -54,8 +55,8 @@ class TextAutoencoderFiles(DataReader[TextLine]):
 
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
-        if columns is not None or len(files) != 1:
-            raise OptionError("Give one file with one text per line, without --columns.")
+        if columns is not None or len(files) != 1 or suffix(files[0]) in (*TABLES, ".json"):
+            raise OptionError("Give one file with one text per line, not a table, and without --columns.")
         return {"texts": str(files[0])}
 
     @classmethod
