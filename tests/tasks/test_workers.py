@@ -18,13 +18,20 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Predictor, "at_once", 4)  # so that both workers have some
 
 
-def test_workers_answer_as_one_process_does(tiny_run: Path) -> None:
+def test_workers_answer_as_one_process_does_and_the_death_of_one_is_one_sentence(tiny_run: Path) -> None:
     alone = [answer.text for answer in saccade.open(tiny_run).predict(TEXTS)]
     done: list[int] = []
     with saccade.open(tiny_run, workers=2) as shared:
         assert [answer.text for answer in shared.predict(TEXTS, progress=done.append)] == alone
         assert shared.predict([]) == []
         drawn = [shared.predict(TEXTS, sample=True, seed=seed) for seed in (5, 5, 6)]
+        first, second = shared._workers._processes.values()
+        os.kill(first.pid, signal.SIGKILL)
+        with pytest.raises(WorkerError, match="A worker process ended"):
+            shared.predict(TEXTS)
+        assert not first.is_alive()
+        assert not second.is_alive()
+        assert not shared._workers._processes  # the next search starts others
     assert done == [4, 8, 12, 15]
     texts = [[answer.text for answer in answers] for answers in drawn]
     assert texts[0] == texts[1] != texts[2]
@@ -38,19 +45,6 @@ def test_edits_hold_though_other_processes_do_not_know_of_them(tiny_run: Path) -
     with saccade.open(tiny_run, workers=2) as shared, saccade.edit(shared.model, **off):
         assert [answer.text for answer in shared.predict(TEXTS)] == expected
     assert expected != [answer.text for answer in alone.predict(TEXTS)]
-
-
-def test_a_killed_worker_is_one_sentence(tiny_run: Path) -> None:
-    """Also while the other one still starts; both have ended then, and the next search would start new ones."""
-    with saccade.open(tiny_run, workers=2) as opened:
-        opened.predict(["a b"])
-        first, second = opened._workers._processes.values()
-        os.kill(first.pid, signal.SIGKILL)
-        with pytest.raises(WorkerError, match="A worker process ended"):
-            opened.predict(TEXTS)
-        assert not opened._workers._processes
-        assert not first.is_alive()
-        assert not second.is_alive()
 
 
 def test_a_number_of_workers_is_checked(tiny_run: Path) -> None:
