@@ -77,7 +77,7 @@ def _ids(bundle: Bundle) -> dict[str, Any]:
 
 
 def _preparation(bundle: Bundle) -> Preparation:
-    """How pictures become numbers, as the model was trained."""
+    """How pictures are turned into numbers: in the same way as in training."""
     channels = bundle.task.state.shape[2]
     mean, deviation = (one if isinstance(one, tuple) else (one,) * channels for one in bundle.task.state.pixels)
     cut = bundle.data.get("cut_from")
