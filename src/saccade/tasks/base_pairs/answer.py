@@ -105,6 +105,7 @@ class BasePairsAnswer(Answer):
 
     @property
     def tokens(self) -> list[str]:
+        """The bases of the molecule, as letters."""
         return list(self.molecule.sequence)
 
     def triangle(self, i: int, j: int) -> list[Triangle]:

@@ -38,6 +38,7 @@ class LanguageModelAnswer(Answer):
 
     @property
     def log_probability(self) -> float:
+        """The log-probability of all generated tokens together."""
         return sum(self.log_probabilities)
 
     @property
