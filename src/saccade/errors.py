@@ -25,6 +25,7 @@ unchanged. The tree:
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -48,6 +49,7 @@ __all__ = [
     "WorkerError",
     "counted",
     "describe_invalid",
+    "shortened",
 ]
 
 
@@ -161,10 +163,21 @@ _INVALID = {
 }
 
 
+#: Writes only the beginning of a long value: a request may hold a million numbers, and writing them all takes a second.
+_brief = reprlib.Repr()
+_brief.maxlevel, _brief.maxlist, _brief.maxtuple, _brief.maxdict = 3, 20, 20, 20
+_brief.maxstring = _brief.maxlong = _brief.maxother = 400
+
+
+def shortened(value: object, length: int = 60) -> str:
+    """Return a value as it is written in Python, or the beginning of it and three dots."""
+    text = _brief.repr(value)
+    return text if len(text) <= length else f"{text[: length - 3]}..."
+
+
 def describe_invalid(details: Mapping[str, Any], name: str) -> str:
     """Turn the details of a pydantic error into a sentence about the field ``name``, without the full stop."""
-    given = repr(details["input"])
-    given = given if len(given) <= 60 else f"{given[:57]}..."
+    given = shortened(details["input"])
     if details["type"] not in _INVALID:  # one of our own checks; one that concerns several fields names them itself
         said: str = details["msg"].removeprefix("Value error, ")
         return f"{name} = {given}: {said}" if name else said

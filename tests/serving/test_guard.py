@@ -11,17 +11,24 @@ import socket
 import struct
 import threading
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from PIL import Image
+from pydantic import BaseModel, ValidationError
 from servers import Runner, Running, post
 
+from saccade.errors import shortened
+from saccade.lens import WalkDocument
 from saccade.serving import Limits, Models, is_loopback, listen
+from saccade.serving.compat.completions import CompletionBody
+from saccade.serving.compat.translate import TranslateBody
 from saccade.serving.http.refusals import Refused
 from saccade.serving.looks import Look, Looks
+from saccade.serving.routes.models import LookBody
 
 JSON = {"content-type": "application/json"}
 
@@ -140,6 +147,42 @@ def test_hostile_bodies_are_refused(kind: str, client: httpx.Client) -> None:
     answer = client.post("/api/models/tiny/predict", content=content, headers=JSON)
     assert answer.status_code == status, answer.text
     assert len(error_of(answer)) < 500
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "value"),
+    [
+        (CompletionBody, "prompt", [0] * 1000),
+        (CompletionBody, "stop", [0] * 1000),
+        (TranslateBody, "q", [0] * 1000),
+        (WalkDocument, "tokens", [0] * 1000),
+        (WalkDocument, "changed", [0] * 1000),
+        (WalkDocument, "inputs", [["a"] * 50] * 50),
+        (WalkDocument, "mask", [["a"] * 50] * 50),
+        (LookBody, "without_heads", [0] * 1000),
+        (LookBody, "without_links", [0] * 1000),
+    ],
+)
+def test_a_list_of_wrong_values_is_refused_at_the_first(kind: type[BaseModel], field: str, value: Any) -> None:
+    """Two million sentences about two million values took a minute, during which nobody else was answered."""
+    with pytest.raises(ValidationError) as found:
+        kind.model_validate({field: value})
+    # One for each type that is allowed, or for each level of lists.
+    assert sum(error["loc"][0] == field for error in found.value.errors()) <= 3
+
+
+def test_an_invalid_value_is_shown_in_part() -> None:
+    class Counted(list[int]):
+        seen = 0
+
+        def __iter__(self) -> Iterator[int]:
+            for one in super().__iter__():
+                Counted.seen += 1
+                yield one
+
+    assert shortened(Counted(range(10**6))) == f"[{', '.join(map(str, range(20)))}..."[:57] + "..."
+    assert Counted.seen <= 30
+    assert shortened([[1, "a"], {"b": None}]) == "[[1, 'a'], {'b': None}]"
 
 
 def test_brackets_in_a_text_are_no_nesting(client: httpx.Client) -> None:

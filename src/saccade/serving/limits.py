@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from saccade.errors import OptionError
+from saccade.errors import OptionError, shortened
 from saccade.serving.http.refusals import Refused
 from saccade.tasks.base.predictor import Predictor
 
@@ -60,7 +60,7 @@ def check_options(predictor: Predictor, options: Mapping[str, Any]) -> None:
         given = options.get(name)
         size = len(given) if isinstance(given, list | str) else given
         if isinstance(size, int | float) and size > most:
-            raise Refused(400, f"{name} can be at most {most:g} here, not {str(given)[:40]}.")
+            raise Refused(400, f"{name} can be at most {most:g} here, not {shortened(given, 40)}.")
 
 
 def described_options(predictor: Predictor) -> dict[str, Any]:

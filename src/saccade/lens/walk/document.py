@@ -51,30 +51,30 @@ MAX_CHANGES = 256
 
 _Finite = Annotated[StrictFloat, Field(allow_inf_nan=False)]
 _Matrix = Annotated[
-    tuple[Annotated[tuple[_Finite, ...], Field(min_length=1, max_length=MAX_WIDTH)], ...],
-    Field(min_length=1, max_length=MAX_POSITIONS),
+    tuple[Annotated[tuple[_Finite, ...], Field(fail_fast=True, min_length=1, max_length=MAX_WIDTH)], ...],
+    Field(fail_fast=True, min_length=1, max_length=MAX_POSITIONS),
 ]
 #: Inputs have the width of the whole model, and a column of ones if its projections have a bias.
 _Inputs = Annotated[
-    tuple[Annotated[tuple[_Finite, ...], Field(min_length=1, max_length=MAX_OUTPUT + 1)], ...],
-    Field(min_length=1, max_length=MAX_POSITIONS),
+    tuple[Annotated[tuple[_Finite, ...], Field(fail_fast=True, min_length=1, max_length=MAX_OUTPUT + 1)], ...],
+    Field(fail_fast=True, min_length=1, max_length=MAX_POSITIONS),
 ]
 _Projection = Annotated[
-    tuple[Annotated[tuple[_Finite, ...], Field(min_length=1, max_length=MAX_WIDTH)], ...],
-    Field(min_length=1, max_length=MAX_OUTPUT + 1),
+    tuple[Annotated[tuple[_Finite, ...], Field(fail_fast=True, min_length=1, max_length=MAX_WIDTH)], ...],
+    Field(fail_fast=True, min_length=1, max_length=MAX_OUTPUT + 1),
 ]
 #: W_output maps to the width of the whole model, not to that of one head.
 _Output = Annotated[
-    tuple[Annotated[tuple[_Finite, ...], Field(min_length=1, max_length=MAX_OUTPUT)], ...],
-    Field(min_length=1, max_length=MAX_WIDTH),
+    tuple[Annotated[tuple[_Finite, ...], Field(fail_fast=True, min_length=1, max_length=MAX_OUTPUT)], ...],
+    Field(fail_fast=True, min_length=1, max_length=MAX_WIDTH),
 ]
 _Allowed = Annotated[
-    tuple[Annotated[tuple[StrictBool, ...], Field(min_length=1, max_length=MAX_POSITIONS)], ...],
-    Field(min_length=1, max_length=MAX_POSITIONS),
+    tuple[Annotated[tuple[StrictBool, ...], Field(fail_fast=True, min_length=1, max_length=MAX_POSITIONS)], ...],
+    Field(fail_fast=True, min_length=1, max_length=MAX_POSITIONS),
 ]
 _Labels = Annotated[
     tuple[Annotated[StrictStr, Field(min_length=1, max_length=MAX_LABEL)], ...],
-    Field(min_length=1, max_length=MAX_POSITIONS),
+    Field(fail_fast=True, min_length=1, max_length=MAX_POSITIONS),
 ]
 
 
@@ -85,7 +85,7 @@ class ChangedNumber(BaseModel):
 
     step: Annotated[StrictStr, Field(min_length=1, max_length=MAX_LABEL)]
     place: Annotated[
-        tuple[Annotated[StrictInt, Field(ge=0, lt=MAX_OUTPUT)], ...], Field(min_length=2, max_length=3)
+        tuple[Annotated[StrictInt, Field(ge=0, lt=MAX_OUTPUT)], ...], Field(fail_fast=True, min_length=2, max_length=3)
     ]  # counted from 0; [query, row, column] for the weighted values
     value: _Finite
 
@@ -118,7 +118,7 @@ class WalkDocument(BaseModel):
     weights: StrictStr = "softmax"
     scale: StrictBool | None = None
     temperature: Annotated[_Finite, Field(gt=0)] | None = None
-    changed: Annotated[tuple[ChangedNumber, ...], Field(max_length=MAX_CHANGES)] | None = None
+    changed: Annotated[tuple[ChangedNumber, ...], Field(fail_fast=True, max_length=MAX_CHANGES)] | None = None
 
     def walkthrough(self) -> Walkthrough:
         changed: dict[str, dict[tuple[int, ...], float]] = {}

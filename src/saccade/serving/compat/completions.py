@@ -46,14 +46,14 @@ class CompletionBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     model: StrictStr
-    prompt: StrictStr | Annotated[list[StrictStr], Field(min_length=1)]
+    prompt: StrictStr | Annotated[list[StrictStr], Field(fail_fast=True, min_length=1)]
     max_tokens: Annotated[StrictInt, Field(ge=1)] | None = 16
     temperature: Annotated[Number, Field(ge=0, le=2)] | None = 1.0
     top_p: Annotated[Number, Field(gt=0, le=1)] | None = 1.0
     n: Annotated[StrictInt, Field(ge=1, le=MOST_OUTPUTS)] | None = 1
     stream: StrictBool | None = False
     stream_options: StreamOptions | None = None
-    stop: StrictStr | list[StrictStr] | None = None
+    stop: StrictStr | Annotated[list[StrictStr], Field(fail_fast=True)] | None = None
     seed: Annotated[StrictInt, Field(ge=0, lt=2**32)] | None = None
     echo: StrictBool | None = False
     logprobs: Annotated[StrictInt, Field(ge=0, le=5)] | None = None

@@ -29,7 +29,7 @@ class TranslateBody(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    q: StrictStr | list[StrictStr]
+    q: StrictStr | Annotated[list[StrictStr], Field(fail_fast=True)]
     source: StrictStr
     target: StrictStr
     format: Literal["text", "html"] = "text"

@@ -63,7 +63,7 @@ class EffectsBody(StreamBody):
     """An input whose words are left out, and changes to the model or the input. Links are cut at positions of the
     text, which a text without a word does not have, so no links can be cut here."""
 
-    without_heads: Annotated[list[StrictStr], Field(max_length=1000)] = []
+    without_heads: Annotated[list[StrictStr], Field(fail_fast=True, max_length=1000)] = []
     replace: tuple[StrictStr, StrictStr] | None = None
 
 
@@ -71,7 +71,7 @@ class LookBody(EffectsBody):
     """An input whose attention is wanted, and changes to the model or the input."""
 
     which: Annotated[StrictInt, Field(ge=0, le=1000)] = 0  # 0: the best answer; n: the n-th alternative
-    without_links: Annotated[list[tuple[StrictStr, StrictInt, StrictInt]], Field(max_length=1000)] = []
+    without_links: Annotated[list[tuple[StrictStr, StrictInt, StrictInt]], Field(fail_fast=True, max_length=1000)] = []
 
     @property
     def edits(self) -> Edits:

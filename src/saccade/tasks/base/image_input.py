@@ -28,7 +28,7 @@ from saccade.data.images import (
 from saccade.data.inputs import read_texts
 from saccade.data.paths import resolve_path
 from saccade.data.pictures import MOST_SIDE, count_pixels, decode_picture, fit_picture, picture_of_rows
-from saccade.errors import FileError, OptionError, SaccadeError, TooLargeError, counted
+from saccade.errors import FileError, OptionError, SaccadeError, TooLargeError, counted, shortened
 from saccade.models import VisionConfig
 from saccade.tasks.base.image_task import check_shape
 from saccade.tasks.base.predictor import Predictor
@@ -141,7 +141,7 @@ class ImageInputPredictor(Predictor):
         if not isinstance(value, dict) or len(value) != 1 or not value.keys() <= {"pixels", "png", "sample"}:
             raise OptionError(
                 'This model takes an image as {"pixels": rows of numbers}, {"png": base64 text} or {"sample": number}, '
-                f"not {_shorten(value)}."
+                f"not {shortened(value, 40)}."
             )
         ((form, content),) = value.items()
         if form != "sample":
@@ -149,7 +149,7 @@ class ImageInputPredictor(Predictor):
             return InputImage(fit_picture(picture, self.shape, self.fitting), "the image")
         count = len(self.samples)
         if not isinstance(content, int) or isinstance(content, bool) or not 1 <= content <= count:
-            raise OptionError(f"The sample must be a whole number from 1 to {count}, not {_shorten(content)}.")
+            raise OptionError(f"The sample must be a whole number from 1 to {count}, not {shortened(content, 40)}.")
         return InputImage(self.samples[content - 1], f"sample {content}")
 
     def input_schema(self) -> dict[str, Any]:
@@ -216,11 +216,6 @@ class ImageInputPredictor(Predictor):
     def builtin_images(self) -> Sequence[Pixels]:
         """Return the built-in images, which ``digits:1`` and so on refer to."""
         return [image.pixels for image in read_digits()]
-
-
-def _shorten(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{type(value).__name__} {text[:30]}..."
 
 
 def describe_image(pixels: Pixels, patches: VisionConfig | None) -> dict[str, Any]:

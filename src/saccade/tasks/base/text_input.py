@@ -10,7 +10,7 @@ from saccade.data.grammar import showcase
 from saccade.data.inputs import read_texts, suffix_of
 from saccade.data.lines import suffix
 from saccade.data.paths import column
-from saccade.errors import OptionError
+from saccade.errors import OptionError, shortened
 from saccade.lens.causal import replace_word
 from saccade.tasks.base.predictor import Predictor
 from saccade.text import Tokenizer
@@ -33,7 +33,7 @@ class TextInputPredictor(Predictor):
 
     def from_json(self, value: Any) -> str:
         if not isinstance(value, str):
-            raise OptionError(f"This model takes a text, not {type(value).__name__} {str(value)[:40]!r}.")
+            raise OptionError(f"This model takes a text, not {type(value).__name__} {shortened(value, 40)}.")
         return value
 
     def input_schema(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from saccade.attention import watch
 from saccade.attention.watching.watch import Rows
 from saccade.data.inputs import read_words
 from saccade.data.tagged import TaggedSentence
-from saccade.errors import InputTypeError, OptionError, counted
+from saccade.errors import InputTypeError, OptionError, counted, shortened
 from saccade.lens.causal import replace_word
 from saccade.lens.view import View, view
 from saccade.tasks.base.answer import Answer
@@ -66,9 +66,9 @@ class TaggingPredictor(TextInputPredictor):
         ):
             return value
         if columns > 1:
-            raise OptionError(f"{self._needs_features}, not {str(value)[:40]!r}.")
+            raise OptionError(f"{self._needs_features}, not {shortened(value, 40)}.")
         if not isinstance(value, str):
-            raise OptionError(f"This model takes a text or a list of words, not {str(value)[:40]!r}.")
+            raise OptionError(f"This model takes a text or a list of words, not {shortened(value, 40)}.")
         return value
 
     @property
