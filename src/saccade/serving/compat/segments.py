@@ -42,8 +42,12 @@ def segment_text(text: str) -> Segmented:
 def segment_html(text: str) -> Segmented:
     """Split the text of HTML into sentences; tags, comments and scripts stay unchanged."""
     reader = _HtmlReader()
-    reader.feed(text)
+    # Whatever begins with "<" and never ends is text. Python's parser would look for the end of each "<" separately,
+    # which takes quadratic time.
+    end = text.rfind(">") + 1
+    reader.feed(text[:end])
     reader.close()
+    reader.handle_data(text[end:] if reader.cdata_elem else html.unescape(text[end:]))
     return reader.parts.finish(is_html=True)
 
 
@@ -113,6 +117,15 @@ class _HtmlReader(HTMLParser):
 
     def handle_pi(self, data: str) -> None:
         self.parts.add(f"<?{data}>")
+
+    def parse_marked_section(self, i: int, report: int = 1) -> int:
+        """Keep ``<![...>`` as it is; Python's own method raises an AssertionError if it does not know its name."""
+        closing = "]]>" if self.rawdata.startswith("<![CDATA[", i) else ">"
+        end = self.rawdata.find(closing, i)
+        if end < 0:
+            return -1
+        self.parts.add(self.rawdata[i : end + len(closing)])
+        return end + len(closing)
 
     def unknown_decl(self, data: str) -> None:
         self.parts.add(f"<![{data}]>")
