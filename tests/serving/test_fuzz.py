@@ -11,6 +11,7 @@ import io
 import json
 import logging
 import random
+import re
 import resource
 import socket
 import struct
@@ -302,7 +303,7 @@ def test_made_up_connections(running: Running, quiet: None) -> None:
     for leaves in (True, False):
         with ThreadPoolExecutor(16) as pool:
             for sent, answer in [(one, pool.submit(answer_to, one, leaves=leaves)) for one in shapes()]:
-                assert b"HTTP/1.1 500" not in answer.result(), sent
+                assert not re.search(rb"HTTP/1.1 5(?!03|04)", answer.result()), sent
                 assert b"Traceback" not in answer.result()
                 answered += answer.result().startswith(b"HTTP/1.1 ")
     assert answered > SHAPES // 2

@@ -27,10 +27,10 @@ from test_load import SENTENCES
 from typer.testing import CliRunner
 
 from saccade.cli.main import app
-from saccade.errors import OptionError, SaccadeError
+from saccade.errors import OptionError, SaccadeError, StorageError
 from saccade.serving.limits import Limits
 from saccade.serving.processes.supervisor import _Supervisor
-from saccade.serving.processes.worker import Settings
+from saccade.serving.processes.worker import Settings, bind
 from saccade.tasks.base.model_folder import open_model
 
 COMMAND = [sys.executable, "-m", "saccade.cli", "serve", "--port", "0", "--no-browser"]
@@ -185,6 +185,28 @@ case "$given" in *'"number": 0'*) echo '{"failure": null}'; exit 3;; *) exec cat
 
     with socket.socket() as listening, pytest.raises(SaccadeError, match="stopped with status 3 before all of them"):
         asyncio.run(start())
+
+
+def test_a_folder_with_too_long_a_name_for_sockets_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / ("a" * 120)
+    folder.mkdir()
+    with pytest.raises(StorageError, match=r"Cannot make a socket in .* TMPDIR"):
+        bind(folder, 0)
+
+
+@pytest.mark.slow
+def test_workers_whose_supervisor_was_killed_stop_and_tidy_up(folders: dict[str, Path], tmp_path: Path) -> None:
+    command = [*COMMAND, "--processes", "2", str(folders["tiny"])]
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        left = workers(process)
+        assert len(list(tmp_path.iterdir())) == 1
+        process.kill()
+    while any(Path(f"/proc/{pid}").exists() for pid in left):
+        threading.Event().wait(0.05)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.slow)])

@@ -199,6 +199,8 @@ def _reason(error: BaseException | None) -> tuple[int, str]:
     """Return the status and the sentence for a request that h11 refuses. h11 only reports whether the head is too
     long."""
     status = error.error_status_hint if isinstance(error, h11.RemoteProtocolError) else 400
+    if status == 501:
+        return 400, "The only Transfer-Encoding that this server knows is chunked, once."
     if status == 400:
         return 400, "This is not a valid HTTP request."
     return status, str(error) if "more than" in str(error) else f"The headers are longer than {LONGEST_HEAD:,} bytes."

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import functools
 import gc
+import logging
 import os
 import signal
 import socket
@@ -23,7 +24,7 @@ from saccade.serving.http.connections import KEPT_OPEN, LONGEST_HEAD, Connection
 from saccade.serving.http.guard import Guard
 from saccade.serving.http.tls import Door, Handshake
 
-__all__ = ["listen", "make_server", "serve"]
+__all__ = ["listen", "make_server", "quieten", "serve"]
 
 #: Seconds to wait for requests that are already on their way when the server stops.
 GRACE = 0.3
@@ -146,6 +147,11 @@ def _behind(door: Door, kind: type[Connection], **arguments: Any) -> Handshake:
     return Handshake(door, functools.partial(kind, **arguments))
 
 
+def quieten() -> None:
+    """Keep asyncio from logging that a client has left in the middle of its answer, which is no fault of the server."""
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
+
+
 def serve(
     app: Guard, listening: socket.socket, trusted_proxies: Sequence[str] = (), tls: ssl.SSLContext | None = None
 ) -> None:
@@ -153,6 +159,7 @@ def serve(
     # Threads that compute give up the interpreter ten times as often as by default (5 ms): a short answer takes
     # hundreds of operations and could otherwise wait that long before each of them.
     sys.setswitchinterval(0.0005)
+    quieten()
     # Requests are short: distributing their texts to threads would take longer than tokenizing them.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     is_relayed = listening.family not in (socket.AF_INET, socket.AF_INET6)

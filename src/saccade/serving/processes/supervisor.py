@@ -19,7 +19,7 @@ from pathlib import Path
 
 from saccade.errors import OptionError, SaccadeError
 from saccade.serving.http.connections import most_connections
-from saccade.serving.http.server import BACKLOG, GRACE, accept_waiting
+from saccade.serving.http.server import BACKLOG, GRACE, accept_waiting, quieten
 from saccade.serving.processes.relay import Relay, Upstream
 from saccade.serving.processes.worker import Settings, socket_path
 
@@ -40,7 +40,8 @@ def supervise(settings: Settings, listening: socket.socket, tls: ssl.SSLContext 
         raise OptionError(
             "--processes needs Unix sockets, which this system does not have; start the server without --processes."
         )
-    with tempfile.TemporaryDirectory(prefix="saccade-") as folder:
+    quieten()
+    with tempfile.TemporaryDirectory(prefix="saccade-", ignore_cleanup_errors=True) as folder:
         asyncio.run(_Supervisor(settings, Path(folder)).run(listening, tls, started))
 
 

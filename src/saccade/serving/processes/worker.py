@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import sys
 import threading
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from saccade.errors import SaccadeError
+from saccade.errors import SaccadeError, StorageError
 from saccade.serving.http.app import create_app
 from saccade.serving.http.server import BACKLOG, serve
 from saccade.serving.limits import Limits
@@ -39,6 +40,18 @@ class Settings:
         return json.dumps({"number": number, "folder": str(folder), "settings": asdict(self)})
 
 
+def bind(folder: Path, number: int) -> socket.socket:
+    """Make the socket of a worker."""
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        made.bind(str(socket_path(folder, number)))
+    except OSError as error:  # most often, the path is too long
+        made.close()
+        why = error.strerror or error
+        raise StorageError(f"Cannot make a socket in {folder} ({why}); choose another folder with TMPDIR.") from None
+    return made
+
+
 def work() -> None:
     """Answer until SIGTERM, or until the supervisor is gone."""
     given = json.loads(sys.stdin.readline())
@@ -47,6 +60,7 @@ def work() -> None:
 
     def stop_with_supervisor() -> None:
         sys.stdin.read()
+        shutil.rmtree(folder, ignore_errors=True)  # a supervisor that was killed has left it
         os._exit(1)
 
     threading.Thread(target=stop_with_supervisor, daemon=True).start()
@@ -54,6 +68,7 @@ def work() -> None:
     try:
         for name, path in settings.models:
             models.add(Path(path), name)
+        listening = bind(folder, number)
     except SaccadeError as error:
         print(json.dumps({"failure": str(error)}), flush=True)
         sys.exit(1)
@@ -65,8 +80,6 @@ def work() -> None:
         neighbours=Neighbours(folder, number, settings.processes),
         embedders=settings.embedders,
     )
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    listening.bind(str(socket_path(folder, number)))
     listening.listen(BACKLOG)
     print(json.dumps({"failure": None}), flush=True)
     serve(app, listening, settings.trusted_proxies)
