@@ -72,7 +72,7 @@ class Exchange:
         """Receive the whole body."""
         body = bytearray()
         try:
-            async with asyncio.timeout(self.began + seconds - time.monotonic()):
+            async with asyncio.timeout(seconds):
                 while True:
                     message = await self._receive()
                     if message["type"] == "http.disconnect":

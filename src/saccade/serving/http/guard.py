@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import hmac
 import ipaddress
 import logging
@@ -19,6 +20,7 @@ from saccade.serving.http.crowding import network_of
 from saccade.serving.http.exchange import Exchange
 from saccade.serving.http.places import Places
 from saccade.serving.http.refusals import Refused
+from saccade.serving.http.shares import Shares, Timed
 from saccade.serving.state import ServerState
 
 __all__ = ["PAGES", "Guard", "is_loopback", "same_key"]
@@ -55,19 +57,25 @@ class Guard:
         self._places = Places(limits.requests, limits.address_requests, requests)
         self._strange_bodies = Places(limits.strange_bodies, limits.strange_bodies // 4, bodies)
         self._strange_places = Places(limits.strange_requests, limits.strange_requests // 2, requests)
+        self._shares = Shares()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":  # startup and shutdown
             await self.app(scope, receive, send)
             return
+        address = network_of(str((scope.get("client") or ("",))[0]))
+        await Timed(self._answer(address, scope, receive, send), functools.partial(self._shares.spend, address))
+
+    async def _answer(self, address: str, scope: Scope, receive: Receive, send: Send) -> None:
         scope = _origin_form(scope)
         exchange = Exchange(scope, receive, send, self.state)
         metrics = self.state.metrics
         metrics.begin()
         inner = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
         try:
+            await self._shares.enter(address)
             inner = _without_unread(inner)
-            await self._let_in(inner, exchange)
+            await self._let_in(address, inner, exchange)
         except Refused as error:
             if not exchange.status:
                 await exchange.refuse(error)
@@ -84,7 +92,7 @@ class Guard:
             route = str(getattr(inner.get("route"), "path", "other"))
             metrics.end(route, exchange.status or 499, time.monotonic() - exchange.began)
 
-    async def _let_in(self, scope: Scope, exchange: Exchange) -> None:
+    async def _let_in(self, address: str, scope: Scope, exchange: Exchange) -> None:
         headers, path, limits = Headers(scope=scope), scope["path"], self.state.limits
         self._check_sender(scope, headers)
         key = self.state.api_key
@@ -97,7 +105,6 @@ class Guard:
         if length > limit:
             where = "" if is_known else " without the API key in a header: Authorization: Bearer KEY"
             raise Refused(413, f"The request is larger than {limit:,} bytes, which is the limit{where}.")
-        address = network_of(str((scope.get("client") or ("",))[0]))
         bodies, places = (self._bodies, self._places) if is_known else (self._strange_bodies, self._strange_places)
         client_address.set(address)
         with bodies.taken(address, length):

@@ -1,0 +1,91 @@
+"""Shares of the event loop, so that a client with many connections leaves time for the requests of others.
+
+Everything that no thread computes runs on the event loop: reading requests, refusing them, sending answers. Each takes
+milliseconds at most, but a client can send hundreds of requests at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any
+from weakref import WeakValueDictionary
+
+from saccade.serving.http.refusals import Refused
+
+__all__ = ["Shares", "Timed"]
+
+#: How many times as long as its last request took an address waits before its next one begins, if others send too.
+REST = 2.0
+#: Seconds after its last request during which an address counts as one of the others.
+PRESENT = 1.0
+#: Most requests of one address that wait to begin.
+MOST_WAITING = 256
+
+
+class Shares:
+    """The time that each address has used of the event loop. Use only from the event loop."""
+
+    def __init__(self) -> None:
+        self._rests_until: dict[str, float] = {}
+        self._gates: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # one request passes at a time
+        self._waiting: Counter[str] = Counter()
+        self._last = self._other = ("", float("-inf"))  # the addresses that sent last, and when
+
+    async def enter(self, address: str) -> None:
+        """Wait until a request of this address may begin: at once if no other address sends requests."""
+        now = time.monotonic()
+        if self._last[0] != address:
+            self._other = self._last
+        self._last = (address, now)
+        if now - self._other[1] > PRESENT or (
+            self._rests_until.get(address, 0.0) <= now and not self._waiting[address]
+        ):
+            return
+        if self._waiting[address] >= MOST_WAITING:
+            raise Refused(429, "There are too many requests at once; try again in a moment.", retry_after=1)
+        gate = self._gates.setdefault(address, asyncio.Lock())
+        self._waiting[address] += 1
+        try:
+            async with gate:
+                await asyncio.sleep(self._rests_until.get(address, 0.0) - time.monotonic())
+        finally:
+            self._waiting[address] -= 1
+            self._waiting += Counter()  # drops addresses that have none
+
+    def spend(self, address: str, seconds: float) -> None:
+        """Count time that a request of this address has used."""
+        now = time.monotonic()
+        self._rests_until[address] = max(now, self._rests_until.get(address, 0.0)) + REST * seconds
+        if len(self._rests_until) > 1000:
+            self._rests_until = {one: until for one, until in self._rests_until.items() if until > now}
+
+
+class Timed:
+    """Runs a coroutine when it is awaited, and reports the processor time that each of its parts takes.
+
+    A part is what runs between two waits, while nothing else can run on the event loop.
+    """
+
+    def __init__(self, work: Coroutine[Any, Any, None], spend: Callable[[float], None]) -> None:
+        self._work, self._spend = work, spend
+
+    def __await__(self) -> Generator[Any, None, None]:
+        go_on: Callable[[], Any] = functools.partial(self._work.send, None)
+        while True:
+            began = time.thread_time()
+            try:
+                awaited = go_on()
+            except StopIteration:
+                return
+            finally:
+                self._spend(time.thread_time() - began)
+            try:
+                yield awaited
+            except BaseException as error:  # the task is cancelled
+                go_on = functools.partial(self._work.throw, error)
+            else:
+                go_on = functools.partial(self._work.send, None)
