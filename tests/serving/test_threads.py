@@ -1,9 +1,10 @@
-"""The threads that draw pictures take turns between clients."""
+"""The threads that parse requests and draw pictures take turns between clients."""
 
 from __future__ import annotations
 
 import threading
 from contextvars import copy_context
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -69,6 +70,33 @@ def test_pictures_that_nobody_waits_for_take_no_place() -> None:
             run_as("one", pool, lambda _: None).abandon()
         later = run_as("one", pool, lambda _: "drawn")
     assert later.result(timeout=30) == "drawn"
+
+
+def test_a_client_rests_three_times_as_long_as_its_request_took_and_others_do_not_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, waited = 0.0, list[float | None]()
+    monkeypatch.setattr("saccade.serving.threads.time", SimpleNamespace(monotonic=lambda: now, thread_time=lambda: now))
+    pool = Pool(64, threads=1, each=1, rest=3.0)
+
+    def work(seconds: float) -> float:
+        nonlocal now
+        now += seconds
+        return now
+
+    def wait(seconds: float | None = None) -> None:
+        nonlocal now
+        waited.append(seconds)
+        now += seconds or 0.0
+
+    monkeypatch.setattr(pool, "_start", lambda: None)  # this thread does the work
+    monkeypatch.setattr(pool._changed, "wait", wait)
+    one = [run_as("one", pool, lambda _: work(2.0)) for _ in range(2)]
+    another = run_as("another", pool, lambda _: work(1.0))
+    for _ in range(3):
+        pool._do(pool._take())
+    assert (one[0].result(), another.result(), one[1].result()) == (2.0, 3.0, 10.0)
+    assert waited == [5.0]  # until 8, six seconds after the first request of "one"
 
 
 def test_an_error_reaches_the_client() -> None:

@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections.abc import Generator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -15,10 +14,11 @@ from servers import Runner
 
 from saccade.serving import Limits, Models
 from saccade.serving.batching import Batcher
-from saccade.serving.computation import Parser, client_address, parse_apart
+from saccade.serving.computation import client_address
 from saccade.serving.http.metrics import Histogram
 from saccade.serving.http.refusals import Refused
 from saccade.serving.pace import Pace
+from saccade.serving.threads import parse_apart
 from saccade.serving.turns import Job, Queue
 from saccade.tasks.base.cost import Cost
 from saccade.tasks.base.model_folder import open_model
@@ -304,29 +304,6 @@ def test_small_turns_on_a_slow_machine_grow_again() -> None:
         pace.add(cost, 0.348 + 0.0000165 * cost)
         cost = min(3200.0, max(100.0, pace.room(0.2)))
     assert cost == 3200.0
-
-
-def test_a_parser_rests_three_times_as_long_as_it_has_worked(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, slept = 0.0, list[float]()
-
-    def pass_time(seconds: float) -> None:
-        nonlocal now
-        now += seconds
-
-    def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        pass_time(seconds)
-
-    clock = SimpleNamespace(monotonic=lambda: now, thread_time=lambda: now, sleep=sleep)
-    monkeypatch.setattr("saccade.serving.computation.time", clock)
-
-    async def parse() -> None:
-        parser = Parser()
-        for seconds in (2.0, 1.0, 5.0):
-            await parser.run(pass_time, seconds)
-
-    asyncio.run(parse())
-    assert slept == [0.0, 6.0, 3.0]
 
 
 def test_large_bodies_are_parsed_apart_from_small_ones() -> None:

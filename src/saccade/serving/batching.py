@@ -92,14 +92,19 @@ class Batcher:
         return self._put(Job(client_address.get(), costs, inputs=inputs, options=options, key=key))
 
     def run(
-        self, function: Callable[[], Result], inputs: Sequence[Any] = (), options: dict[str, Any] | None = None
+        self,
+        function: Callable[[], Result],
+        inputs: Sequence[Any] = (),
+        options: dict[str, Any] | None = None,
+        tokens: int = 0,
     ) -> Computation[Result]:
-        """Run a function in the model's thread; it should take about as long as answering these inputs.
+        """Run a function in the model's thread; it should take about as long as answering these inputs, or, without
+        inputs, as reading so many tokens.
 
         If the function returns a generator, other requests have their turn whenever it yields; the result is what the
         generator returns at its end.
         """
-        costs = self._costs(inputs, options or {}) if inputs else [Cost(0, 1, 1)]
+        costs = self._costs(inputs, options or {}) if inputs else [Cost.of(max(tokens, 1))]
         return self._put(Job(client_address.get(), costs, function))
 
     def close(self) -> None:

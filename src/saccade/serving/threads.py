@@ -1,34 +1,49 @@
-"""Threads for work that needs no model, such as pictures, with turns between clients."""
+"""Threads for work that needs no model, such as parsing requests or drawing pictures, with turns between clients."""
 
 from __future__ import annotations
 
+import asyncio
+import functools
+import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import TypeVar
+from contextvars import copy_context
+from typing import ParamSpec, TypeVar
 
 from saccade.serving.computation import Computation, client_address
 from saccade.serving.http.refusals import Refused
 from saccade.serving.turns import Job, Queue
 
-__all__ = ["Pool"]
+__all__ = ["Pool", "is_small", "offload", "parse_apart"]
 
 Result = TypeVar("Result")
+P = ParamSpec("P")
 #: Threads of a pool, and most of them for one client: a picture may take minutes.
 THREADS, EACH = 4, 2
+#: Requests up to this size are parsed on the event loop, because handing them to a thread would take longer.
+SMALL_BYTES = 1024
+#: How many times as long as a request took to parse its client waits before its next one is parsed.
+REST = 3.0
 
 
 class Pool:
-    """A few threads with a bounded queue."""
+    """A few threads with a bounded queue.
 
-    def __init__(self, waiting: int) -> None:
+    With ``rest``, a client pauses after each of its jobs, for so many times as long as the job took. Python's JSON
+    parser, for example, stops all other threads until it is done, so a client that sends many large requests would
+    otherwise leave hardly any time for the answers to others.
+    """
+
+    def __init__(self, waiting: int, threads: int = THREADS, each: int = EACH, rest: float = 0.0) -> None:
         self._most = waiting
+        self._threads, self._each, self._rest = threads, each, rest
+        self._has_started = False
         self._queue = Queue(waiting)
         self._changed = threading.Condition()
         self._running: Counter[str] = Counter()  # threads by client
-        for number in range(THREADS):
-            threading.Thread(target=self._work, name=f"pool-{number}", daemon=True).start()
+        self._rests_until: dict[str, float] = {}  # by client
 
     def run(self, work: Callable[[Computation[Result]], Result]) -> Computation[Result]:
         """Run a function in a thread.
@@ -38,6 +53,7 @@ class Pool:
         computation = Computation[Result]()
         job = Job(client_address.get(), (), lambda: work(computation), computation=computation)
         with self._changed:
+            self._start()
             for other in self._queue.in_turn():
                 if other.computation.cancelled():  # its client has left
                     self._queue.remove(other)
@@ -51,32 +67,78 @@ class Pool:
                 lost.computation.set_exception(error)
         return computation
 
+    def _start(self) -> None:
+        if not self._has_started:
+            self._has_started = True
+            for number in range(self._threads):
+                threading.Thread(target=self._work, name=f"pool-{number}", daemon=True).start()
+
     def _work(self) -> None:
         while True:
-            job = self._take()
-            began = time.monotonic()
-            assert job.function is not None
-            try:
-                job.computation.set_result(job.function())
-            except BaseException as error:
-                job.computation.set_exception(error)
-            with self._changed:
-                self._queue.charge(job, time.monotonic() - began)
-                self._queue.remove(job)
-                self._running[job.client] -= 1
-                self._running += Counter()  # drops clients that have none
-                self._changed.notify_all()
+            self._do(self._take())
+
+    def _do(self, job: Job) -> None:
+        began, worked = time.monotonic(), time.thread_time()
+        assert job.function is not None
+        try:
+            job.computation.set_result(job.function())
+        except BaseException as error:
+            job.computation.set_exception(error)
+        rest = self._rest * (time.thread_time() - worked)
+        with self._changed:
+            now = time.monotonic()
+            self._queue.charge(job, now - began)
+            self._queue.remove(job)
+            self._running[job.client] -= 1
+            self._running += Counter()  # drops clients that have none
+            self._rests_until = {one: until for one, until in self._rests_until.items() if until > now}
+            if rest:
+                self._rests_until[job.client] = now + rest
+            self._changed.notify_all()
 
     def _take(self) -> Job:
         """The next job; its thread waits while there is none."""
         with self._changed:
             while True:
+                rests = []
                 for job in self._queue.in_turn():
-                    if job.begun or self._running[job.client] >= EACH:
+                    left = self._rests_until.get(job.client, 0.0) - time.monotonic()
+                    if job.begun or self._running[job.client] >= self._each:
+                        continue
+                    if left > 0:
+                        rests.append(left)
                         continue
                     job.begun = job.computation.set_running_or_notify_cancel()
                     if job.begun:
                         self._running[job.client] += 1
                         return job
                     self._queue.remove(job)
-                self._changed.wait()
+                self._changed.wait(min(rests, default=None))
+
+
+#: The threads that parse requests up to these sizes in bytes, so that a page of text does not wait for megabytes. The
+#: number of requests is limited before, so these queues need no limit.
+_parsers = {size: Pool(sys.maxsize, threads=1, each=1, rest=REST) for size in (1 << 16, sys.maxsize)}
+#: Only two large requests are read at a time, so that many of them cannot use up the processor.
+_readers = Pool(sys.maxsize, threads=2, each=1)
+
+
+def is_small(size: float) -> bool:
+    """Whether a request of this size is handled on the event loop."""
+    return size <= SMALL_BYTES
+
+
+async def parse_apart(size: int, function: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
+    """Call a function that parses a body of this size: in a thread if the body is large, otherwise directly."""
+    if is_small(size):
+        return function(*args, **kwargs)
+    parser = next(one for most, one in _parsers.items() if size <= most)
+    return await asyncio.wrap_future(parser.run(lambda _: function(*args, **kwargs)))
+
+
+async def offload(size: float, function: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
+    """Call a function that reads inputs of this size: in a thread if they are large, otherwise directly."""
+    if is_small(size):
+        return function(*args, **kwargs)
+    call = functools.partial(copy_context().run, function, *args, **kwargs)
+    return await asyncio.wrap_future(_readers.run(lambda _: call()))

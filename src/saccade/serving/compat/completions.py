@@ -13,7 +13,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 from starlette.responses import JSONResponse, Response
 
-from saccade.serving.computation import offload, request_size, wait_for
+from saccade.serving.computation import request_size, wait_for
 from saccade.serving.http.events import Send, event_stream
 from saccade.serving.http.refusals import Refused
 from saccade.serving.http.strict import StrictRoute
@@ -21,6 +21,7 @@ from saccade.serving.inputs import read_input
 from saccade.serving.limits import check_options
 from saccade.serving.models import Served
 from saccade.serving.state import ServerState, state_of
+from saccade.serving.threads import offload
 from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.capabilities import Continuation, ContinuesText
 from saccade.tasks.base.cost import MOST_OUTPUTS
@@ -132,17 +133,21 @@ async def complete(request: Request, body: CompletionBody) -> Response:
         number = body.logprobs
         computation = served.batcher.run(lambda: [_logprobs(served, one, number) for one in found], prompts, options)
         logprobs = await wait_for(request, computation)
-    choices = [
-        _piece(
-            number,
-            one.prompt + one.text if body.echo else one.text,
-            "stop" if one.finished else "length",
-            logprobs[number],
-        )
-        for number, one in enumerate(found)
-    ]
-    written = sum(len(one.tokens) for one in found)
-    return JSONResponse(_frame(served.name) | {"choices": choices, "usage": _usage(served, prompts, written)})
+
+    def written() -> Response:
+        choices = [
+            _piece(
+                number,
+                one.prompt + one.text if body.echo else one.text,
+                "stop" if one.finished else "length",
+                logprobs[number],
+            )
+            for number, one in enumerate(found)
+        ]
+        usage = _usage(served, prompts, sum(len(one.tokens) for one in found))
+        return JSONResponse(_frame(served.name) | {"choices": choices, "usage": usage})
+
+    return await offload(size if len(found) == 1 else float("inf"), written)
 
 
 def _writer(state: ServerState, name: str) -> Served:

@@ -9,9 +9,9 @@ from fastapi import Request
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
-from saccade.serving.computation import parse_apart
 from saccade.serving.http.refusals import Refused
 from saccade.serving.http.strict import parse_json
+from saccade.serving.threads import parse_apart
 
 __all__ = ["read_fields"]
 

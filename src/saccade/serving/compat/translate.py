@@ -11,11 +11,13 @@ from saccade.errors import describe_invalid
 from saccade.serving.compat.forms import read_fields
 from saccade.serving.compat.languages import Detected, language_name
 from saccade.serving.compat.segments import Segmented, segment_html, segment_text
-from saccade.serving.computation import offload, request_size, wait_for
+from saccade.serving.computation import request_size, wait_for
 from saccade.serving.http.guard import same_key
 from saccade.serving.http.refusals import Refused
 from saccade.serving.models import Served
 from saccade.serving.state import ServerState, state_of
+from saccade.serving.threads import offload
+from saccade.tasks.base.answer import Answer
 
 __all__ = ["router"]
 
@@ -164,6 +166,17 @@ async def _translated(
             options |= {"n_best": body.alternatives + 1, "beam": max(body.alternatives + 1, beam)}
         computations[name] = await offload(size, models[name].batcher.predict, sentences[name], options)
     done = {name: await wait_for(request, computation) for name, computation in computations.items()}
+    return await offload(size, _joined, routes, texts, cut, done, body.alternatives)
+
+
+def _joined(
+    routes: list[Served | None],
+    texts: list[str],
+    cut: list[Segmented],
+    done: dict[str, list[Answer]],
+    alternatives: int,
+) -> list[tuple[str, list[str]]]:
+    """Put the translations of the sentences where the sentences were."""
     answers = {name: iter(found) for name, found in done.items()}
     results: list[tuple[str, list[str]]] = []
     for served, text, segmented in zip(routes, texts, cut, strict=True):
@@ -174,7 +187,7 @@ async def _translated(
         every = [[answer.text, *(other.text for other in answer.alternatives)] for answer in some]
         joined = [  # the n-th translation of each sentence, or its best if it has fewer
             segmented.join([texts[n] if n < len(texts) else texts[0] for texts in every])
-            for n in range(min(body.alternatives + 1, max(map(len, every))))
+            for n in range(min(alternatives + 1, max(map(len, every))))
         ]
         results.append((joined[0], joined[1:]))
     return results

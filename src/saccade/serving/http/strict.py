@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
-from saccade.serving.computation import parse_apart
 from saccade.serving.http.refusals import Refused
+from saccade.serving.threads import parse_apart
 
 __all__ = ["StrictRoute", "parse_json"]
 

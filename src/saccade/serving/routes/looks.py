@@ -180,7 +180,8 @@ async def candidates(request: Request, id: str, number: Annotated[int, Query(ge=
             for token, step in zip(answer.scored_tokens, found, strict=bool(found))
         ]
 
-    return await wait_for(request, look.served.batcher.run(find))
+    tokens = sum(max(map(len, axes.values())) for axes in (look.view.rows, look.view.columns))
+    return await wait_for(request, look.served.batcher.run(find, tokens=tokens))
 
 
 @router.get("/{id}/between")
@@ -201,7 +202,7 @@ async def between(
 
 
 @router.get("/{id}/progress")
-def progress(request: Request, id: str) -> dict[str, float]:
+async def progress(request: Request, id: str) -> dict[str, float]:
     """How much of the picture that is being computed is done, from 0 to 1."""
     return {"progress": state_of(request).looks[id].pyramid.share}
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
 from saccade.attention import edit, editable
 from saccade.errors import OptionError, counted
 from saccade.serving.architecture import describe_architecture
-from saccade.serving.computation import SMALL_BYTES, Computation, offload, parse_apart, request_size, wait_for
+from saccade.serving.computation import Computation, request_size, wait_for
 from saccade.serving.effects import find_opening, words_left_out
 from saccade.serving.http.events import EVENTS, event_stream
 from saccade.serving.http.refusals import Refused
@@ -23,6 +23,8 @@ from saccade.serving.limits import Limits, check_options
 from saccade.serving.looks import Edits, Look, answer_record, finite, no_attention, plain_record
 from saccade.serving.models import Served
 from saccade.serving.state import ServerState, state_of
+from saccade.serving.threads import SMALL_BYTES, offload, parse_apart
+from saccade.tasks.base.answer import Answer
 
 __all__ = ["router"]
 
@@ -30,6 +32,8 @@ router = APIRouter(prefix="/api/models", route_class=StrictRoute, tags=["models"
 
 #: Openings of one model that are kept, each for other options.
 MOST_OPENINGS = 16
+#: Answers, with their alternatives, that are written on the event loop; more are written in a thread.
+MOST_AT_ONCE = 8
 
 Options = Annotated[dict[str, Any], Field(max_length=32)]
 
@@ -92,8 +96,8 @@ def list_models(request: Request) -> JSONResponse:
     return JSONResponse(ready + [pending.describe() for pending in list(state.models.pending.values())])
 
 
-@router.post("/{name}/predict")
-async def predict(request: Request, name: str, body: PredictBody) -> dict[str, Any]:
+@router.post("/{name}/predict", response_model=dict[str, Any])
+async def predict(request: Request, name: str, body: PredictBody) -> Response:
     """The answer to each input."""
     state = state_of(request)
     served = state.models[name]
@@ -117,8 +121,8 @@ _FILE_BODY = {
 }
 
 
-@router.post("/{name}/file", openapi_extra={"requestBody": _FILE_BODY})
-async def predict_file(request: Request, name: str, options: str = "{}") -> dict[str, Any]:
+@router.post("/{name}/file", openapi_extra={"requestBody": _FILE_BODY}, response_model=dict[str, Any])
+async def predict_file(request: Request, name: str, options: str = "{}") -> Response:
     """The answer to each input in a file, which is the body of the request. It is read as the model's training files
     were, and ``read`` says how. ``options`` is a JSON object."""
     state = state_of(request)
@@ -129,20 +133,35 @@ async def predict_file(request: Request, name: str, options: str = "{}") -> dict
     check_options(served.predictor, chosen)
     content = await request.body()
     inputs, how = await parse_apart(max(len(content), SMALL_BYTES + 1), read_file, served, content, state.limits)
-    return await _answer(request, served, inputs, float("inf"), chosen) | {"read": how}
+    return await _answer(request, served, inputs, float("inf"), chosen, {"read": how})
 
 
 async def _answer(
-    request: Request, served: Served, inputs: list[Any], size: float, options: dict[str, Any]
-) -> dict[str, Any]:
+    request: Request,
+    served: Served,
+    inputs: list[Any],
+    size: float,
+    options: dict[str, Any],
+    more: dict[str, Any] | None = None,
+) -> Response:
     answers = await wait_for(request, await offload(size, served.batcher.predict, inputs, options))
-    unknown = [served.predictor.unknown(one) for one in inputs]
-    return {
-        "answers": [
-            answer_record(answer) | ({"unknown": words} if words else {})
-            for answer, words in zip(answers, unknown, strict=True)
-        ]
-    }
+    written = sum(1 + len(answer.alternatives) for answer in answers)
+    content = await offload(size if written <= MOST_AT_ONCE else float("inf"), _written, served, inputs, answers)
+    end = "".join(f",{_json(key)}:{_json(value)}" for key, value in (more or {}).items())
+    return Response(f'{{"answers":[{content}]{end}}}', media_type="application/json")
+
+
+def _written(served: Served, inputs: list[Any], answers: list[Answer]) -> str:
+    """Write the answers as JSON, one by one, because no other thread runs while a long list is written."""
+    records = []
+    for one, answer in zip(inputs, answers, strict=True):
+        unknown = served.predictor.unknown(one)
+        records.append(_json(answer_record(answer) | ({"unknown": unknown} if unknown else {})))
+    return ",".join(records)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 async def _one_input(request: Request, served: Served, body: StreamBody, limits: Limits) -> Any:

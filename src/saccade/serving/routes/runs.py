@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from saccade.serving.computation import wait_for
+from saccade.serving.computation import Computation, wait_for
 from saccade.serving.http.events import EVENTS, event
 from saccade.serving.http.refusals import Refused
 from saccade.serving.runs import ServedRun, find_runs
@@ -63,10 +63,12 @@ async def run_events(
         while not state.draining:
             finished = run.finished  # before reading, so that the last lines are not missed
             before = place
-            lines, place = await asyncio.to_thread(run.metrics, place, PIECE_BYTES)
-            for line in lines:
-                yield event({"metric": line})
+            try:
+                lines, place = await _lines(state, run, place)
+            except Refused:  # too many requests are waiting; read again later
+                finished = False
             if place > before:
+                yield lines
                 continue  # there may be more
             if finished:
                 yield event({"finished": True})
@@ -75,6 +77,16 @@ async def run_events(
             yield b": still there\n\n"  # a comment, to notice that the client has left
 
     return StreamingResponse(pieces(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+
+
+async def _lines(state: ServerState, run: ServedRun, place: int) -> tuple[bytes, int]:
+    """The events of the lines after a position, read and written in a thread, and the position after them."""
+
+    def read(_: Computation[Any]) -> tuple[bytes, int]:
+        lines, end = run.metrics(place, PIECE_BYTES)
+        return b"".join(event({"metric": line}) for line in lines), end
+
+    return await asyncio.wrap_future(state.pool.run(read))
 
 
 def _runs(state: ServerState) -> dict[str, ServedRun]:

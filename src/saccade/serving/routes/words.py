@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 
+from saccade.serving.computation import Computation, wait_for
 from saccade.serving.http.refusals import Refused
 from saccade.serving.models import Served
 from saccade.serving.state import state_of
@@ -22,7 +23,7 @@ MOST = 100
 
 
 @router.get("")
-def related(
+async def related(
     request: Request,
     name: str,
     word: Word,
@@ -31,18 +32,23 @@ def related(
     side: Side = None,
 ) -> dict[str, Any]:
     """The nearest neighbours of a word, and its similarity to another, as printed by ``saccade words``."""
-    served = state_of(request).models[name]
-    vectors = _vectors(served, side)
-    found: dict[str, Any] = {"word": word, "pieces": len(vectors.ids(word)), "sides": list(served.vectors)}
-    found["neighbours"] = [one._asdict() for one in vectors.neighbours(word, neighbours)]
-    if other is not None:
-        related = {"cosine": vectors.cosine(word, other), "correlation": vectors.correlation(word, other)}
-        found["other"] = {"word": other} | related
-    return found
+    state = state_of(request)
+    served = state.models[name]
+
+    def find(_: Computation[Any]) -> dict[str, Any]:
+        vectors = _vectors(served, side)
+        found: dict[str, Any] = {"word": word, "pieces": len(vectors.ids(word)), "sides": list(served.vectors)}
+        found["neighbours"] = [one._asdict() for one in vectors.neighbours(word, neighbours)]
+        if other is not None:
+            related = {"cosine": vectors.cosine(word, other), "correlation": vectors.correlation(word, other)}
+            found["other"] = {"word": other} | related
+        return found
+
+    return await wait_for(request, state.pool.run(find))
 
 
 @router.get("/map")
-def word_map(
+async def word_map(
     request: Request,
     name: str,
     words: Annotated[str, Query(max_length=5000)] = "",
@@ -54,14 +60,20 @@ def word_map(
     side: Side = None,
 ) -> dict[str, Any]:
     """Words (separated by commas), their neighbours and some of the most frequent words as points in a plane."""
-    vectors = _vectors(state_of(request).models[name], side)
+    state = state_of(request)
+    served = state.models[name]
     chosen = list(dict.fromkeys(word.strip() for word in words.split(",") if word.strip()))
     if len(chosen) > MOST:
         raise Refused(413, f"The request has {len(chosen)} words; the limit for a map is {MOST}.")
-    placed = vectors.map(chosen, others, fixed=fixed)
-    points = zip(placed.words, placed.points.tolist(), strict=True)
-    every = [{"word": word, "x": x, "y": y} for word, (x, y) in points]
-    return {"words": every, "share": placed.share, "telling": vectors.with_near_neighbours() or placed.words[0]}
+
+    def draw(_: Computation[Any]) -> dict[str, Any]:
+        vectors = _vectors(served, side)
+        placed = vectors.map(chosen, others, fixed=fixed)
+        points = zip(placed.words, placed.points.tolist(), strict=True)
+        every = [{"word": word, "x": x, "y": y} for word, (x, y) in points]
+        return {"words": every, "share": placed.share, "telling": vectors.with_near_neighbours() or placed.words[0]}
+
+    return await wait_for(request, state.pool.run(draw))
 
 
 def _vectors(served: Served, side: str | None) -> WordVectors:
