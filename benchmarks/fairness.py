@@ -31,8 +31,11 @@ from saccade.data.grammar import generate
 SENTENCES = [example.source_text for example in generate(400, 7, "test")]
 LONG = " ".join(SENTENCES)
 MODEL = "/api/models/model"
-#: What the other client sends repeatedly on each of its connections: path and body.
-WORST: dict[str, tuple[str, dict[str, Any]]] = {
+#: The sizes of the largest walkthrough.
+SIDES = {"inputs": (64, 1025), "source": (64, 1025), "W_query": (1025, 64), "W_key": (1025, 64), "W_value": (1025, 64)}
+#: What the other client sends repeatedly on each of its connections: path and body; a request without a body is a GET.
+#: {look} stands for the id of a look at a long text.
+WORST: dict[str, tuple[str, dict[str, Any] | None]] = {
     "128 texts of 16,000 characters, beam 32": (
         f"{MODEL}/predict",
         {"inputs": [LONG[:16_000]] * 128, "options": {"beam": 32}},
@@ -49,6 +52,27 @@ WORST: dict[str, tuple[str, dict[str, Any]]] = {
     "as many lists as are taken": (f"{MODEL}/predict", {"inputs": [[]] * 99_000}),
     "a million numbers": (f"{MODEL}/predict", {"inputs": [0.5] * 1_000_000}),
     "texts to read": (f"{MODEL}/maps", {"text": LONG}),
+    "the longest texts to read": (f"{MODEL}/maps", {"text": (LONG * 40)[:220_000]}),
+    "the best 32 of many": (f"{MODEL}/predict", {"inputs": SENTENCES[:128], "options": {"beam": 32, "n_best": 32}}),
+    "wrong values in a long list": ("/v1/completions", {"model": "model", "prompt": [0] * 1_300_000}),
+    "walkthroughs": ("/api/walkthrough", {name: [[0.5] * wide] * high for name, (high, wide) in SIDES.items()}),
+    "walkthroughs of no numbers": (
+        "/api/walkthrough",
+        {name: [["a"] * wide] * high for name, (high, wide) in SIDES.items()},
+    ),
+    "translations of HTML": (
+        "/translate",
+        {"q": ["<b>x</b>" * 2000] * 100, "source": "en", "target": "fr", "format": "html"},
+    ),
+    "maps of words": (f"{MODEL}/words/map?others=100&words=the,cat,dog,man,woman,old,black,white", None),
+    "pictures": ("/api/looks/{look}/export?name=decoder.0.cross&format=svg", None),
+    "measures": ("/api/looks/{look}/measures", None),
+    "runs": ("/api/runs/model", None),
+    "candidates": ("/api/looks/{look}/candidates", None),
+    "effects": (f"{MODEL}/effects", {"input": LONG[:1000]}),
+    "metrics": ("/metrics", None),
+    "the description of the API": ("/openapi.json", None),
+    "nothing": ("/api/nothing", None),
 }
 
 
@@ -95,8 +119,13 @@ def ask(url: str, count: int) -> list[float]:
     return times
 
 
-def beside(url: str, path: str, body: dict[str, Any], connections: int, count: int) -> tuple[float, dict[str, int]]:
+def beside(
+    url: str, path: str, body: dict[str, Any] | None, connections: int, count: int
+) -> tuple[float, dict[str, int]]:
     """The 99th percentile while another client sends these requests, and the statuses that it got."""
+    if "{look}" in path:
+        found = httpx.post(f"{url}{MODEL}/looks", json={"input": LONG[:3000]}, timeout=120, trust_env=False)
+        path = path.format(look=found.raise_for_status().json()["id"])
     context = multiprocessing.get_context("spawn")
     end, told = context.Event(), context.Queue()
     other = context.Process(target=attack, args=(url, path, body, connections, end, told))
@@ -109,10 +138,11 @@ def beside(url: str, path: str, body: dict[str, Any], connections: int, count: i
     return taken, statuses
 
 
-def attack(url: str, path: str, body: dict[str, Any], connections: int, end: Event, told: Any) -> None:
+def attack(url: str, path: str, body: dict[str, Any] | None, connections: int, end: Event, told: Any) -> None:
     os.nice(10)
     seen: Counter[str] = Counter()
-    content, headers = json.dumps(body).encode(), {"Content-Type": "application/json"}
+    content = None if body is None else json.dumps(body).encode()
+    method, headers = "GET" if body is None else "POST", {"Content-Type": "application/json"}
     started = threading.Barrier(connections + 1)
 
     def again_and_again() -> None:
@@ -121,7 +151,7 @@ def attack(url: str, path: str, body: dict[str, Any], connections: int, end: Eve
         with httpx.Client(base_url=url, transport=transport, timeout=httpx.Timeout(120, read=5)) as client:
             while not end.is_set():
                 try:
-                    status = client.post(path, content=content, headers=headers).status_code
+                    status = client.request(method, path, content=content, headers=headers).status_code
                     seen[str(status)] += 1
                     if status != 200:
                         end.wait(0.1)
