@@ -9,6 +9,8 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import httpx
 import pytest
@@ -16,6 +18,7 @@ from servers import Runner, Running
 from starlette.types import Message
 
 from saccade.serving import Limits, Models
+from saccade.serving.http.connections import JoinedWrites
 from saccade.serving.http.exchange import Exchange
 from saccade.serving.http.places import Crowd
 from saccade.serving.http.refusals import Refused
@@ -253,3 +256,29 @@ def test_a_target_may_be_a_whole_url(hasty: Running, target: str, status: int) -
     with connected(hasty) as client, client.makefile("rb") as answer:
         client.sendall(f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
         assert answer.readline().startswith(f"HTTP/1.1 {status}".encode())
+
+
+def test_what_is_written_together_is_sent_together() -> None:
+    sent: list[bytes | str] = []
+    transport: Any = SimpleNamespace(
+        write=sent.append, close=lambda: sent.append("close"), abort=lambda: sent.append("abort"), name="a transport"
+    )
+
+    async def write() -> None:
+        joined = JoinedWrites(transport, asyncio.get_running_loop())
+        assert joined.name == "a transport"
+        joined.write(b"head ")
+        joined.write(b"")
+        joined.write(b"body")
+        assert sent == []
+        await asyncio.sleep(0)
+        assert sent == [b"head body"]
+        joined.write(b"last")
+        joined.close()
+        await asyncio.sleep(0)
+        joined.write(b"lost")
+        joined.abort()
+        await asyncio.sleep(0)
+
+    asyncio.run(write())
+    assert sent == [b"head body", b"last", "close", "abort"]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import safetensors.torch
 import torch
 from servers import Runner, Running, post
 
@@ -127,3 +128,21 @@ def test_shared_weights_are_mapped_and_the_model_folder_no_longer_matters(
     share_weights(open_model(folders["back"]).model, tmp_path, "tiny")
     assert not file.exists()  # nobody opens it again; whoever has mapped it keeps it
     assert torch.equal(next(predictor.model.parameters()), next(other.model.parameters()))
+
+
+def test_shared_weights_that_another_process_removes_meanwhile_are_written_again(
+    folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load, removed = safetensors.torch.load_file, list[Path]()
+
+    def load_later(path: Path) -> dict[str, torch.Tensor]:
+        if not removed:
+            removed.append(path)
+            path.unlink()
+        return load(path)
+
+    monkeypatch.setattr("safetensors.torch.load_file", load_later)
+    predictor = open_model(folders["back"])
+    share_weights(predictor.model, tmp_path, "back")
+    assert list(tmp_path.iterdir()) == removed
+    assert Path("/proc/self/maps").read_text().count(str(removed[0])) == 1

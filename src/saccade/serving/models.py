@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import re
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import safetensors.torch
-from torch import nn
+from torch import Tensor, nn
 
 from saccade.attention import editable
 from saccade.errors import OptionError, SaccadeError
@@ -323,9 +324,12 @@ def share_weights(model: nn.Module, folder: Path, name: str) -> None:
     weights = {key: parameter.detach() for key, parameter in model.named_parameters()}
     content = safetensors.torch.save(weights)
     path = folder / f"{name}-{hashlib.sha256(content).hexdigest()}.safetensors"
-    if not path.exists():
-        write_file(path, content)
-    mapped = safetensors.torch.load_file(path)
+    mapped: dict[str, Tensor] | None = None
+    while mapped is None:
+        if not path.exists():
+            write_file(path, content)
+        with contextlib.suppress(FileNotFoundError):  # another process, which has the next weights, removed it
+            mapped = safetensors.torch.load_file(path)
     for key, parameter in model.named_parameters():
         parameter.data = mapped[key]
     for other in folder.glob(f"{name}-*.safetensors"):

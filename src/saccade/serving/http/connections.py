@@ -96,6 +96,38 @@ class _Received(ReceiveBuffer):
         return line
 
 
+class JoinedWrites:
+    """A transport that sends together what is written together, such as the head of an answer and its body.
+
+    With several processes, each packet also costs the supervisor two system calls.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport, self._loop = transport, loop
+        self._unsent: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        if data and not self._unsent:
+            self._loop.call_soon(self._send)
+        self._unsent += [data] if data else []
+
+    def close(self) -> None:
+        self._send()
+        self._transport.close()
+
+    def abort(self) -> None:
+        self._unsent.clear()
+        self._transport.abort()
+
+    def _send(self) -> None:
+        if self._unsent:
+            self._transport.write(b"".join(self._unsent))
+            self._unsent.clear()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
 class Connection(H11Protocol):
     """Uvicorn's connection, with additional limits: time to send a head, time to read an answer, number of
     connections."""
@@ -113,7 +145,8 @@ class Connection(H11Protocol):
         self.idle_since = time.monotonic()
         transport.max_size = PARSED_BYTES  # type: ignore[attr-defined]  # of what asyncio reads at once
         transport.set_write_buffer_limits(high=1)  # so that we notice whatever the client does not read
-        super().connection_made(transport)
+        joined: Any = JoinedWrites(transport, self.loop)
+        super().connection_made(joined)
         self._start_timer("head")
         self._make_room()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -24,11 +25,13 @@ class Lesson:
     recipe: str | None  # a file in this folder; None: the model of ``saccade demo``
 
     def command(self, folder: Path, device: str) -> list[str]:
+        """Return the command that trains the model, at a low priority, because the server goes on answering."""
+        program = [*(["nice"] if shutil.which("nice") else []), sys.executable, "-m", "saccade.cli"]
         where = ["--output", str(folder), "--device", device]
         if self.recipe is None:
-            return [sys.executable, "-m", "saccade.cli", "demo", *where]
+            return [*program, "demo", *where]
         recipe = files("saccade.serving.lessons") / self.recipe
-        return [sys.executable, "-m", "saccade.cli", "train", str(recipe), *where]
+        return [*program, "train", str(recipe), *where]
 
 
 LESSONS = {

@@ -54,6 +54,8 @@ def bind(folder: Path, number: int) -> socket.socket:
 
 def work() -> None:
     """Answer until SIGTERM, or until the supervisor is gone."""
+    supervisor = os.fdopen(os.dup(1), "w")  # is told whether the worker is ready, and reads nothing else:
+    os.dup2(2, 1)  # what libraries print goes to stderr
     given = json.loads(sys.stdin.readline())
     settings = Settings(**given["settings"] | {"limits": Limits(**given["settings"]["limits"])})
     number, folder = given["number"], Path(given["folder"])
@@ -70,7 +72,7 @@ def work() -> None:
             models.add(Path(path), name)
         listening = bind(folder, number)
     except SaccadeError as error:
-        print(json.dumps({"failure": str(error)}), flush=True)
+        print(json.dumps({"failure": str(error)}), file=supervisor, flush=True)
         sys.exit(1)
     app = create_app(
         models,
@@ -81,5 +83,5 @@ def work() -> None:
         embedders=settings.embedders,
     )
     listening.listen(BACKLOG)
-    print(json.dumps({"failure": None}), flush=True)
+    print(json.dumps({"failure": None}), file=supervisor, flush=True)
     serve(app, listening, settings.trusted_proxies)
