@@ -22,7 +22,9 @@ def run(code: str, *arguments: str) -> str:
     return found.stdout
 
 
-@pytest.mark.parametrize("arguments", [["--help"], *([name, "--help"] for name in COMMANDS), ["--version"], []])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], *([name, "--help"] for name in COMMANDS), ["lab", "run", "--help"], ["--version"], []]
+)
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     code = """if True:
         import sys
