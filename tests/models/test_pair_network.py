@@ -14,6 +14,7 @@ from saccade.models.pairs import (
     PairBiasAttention,
     PairConfig,
     PairNetwork,
+    Transition,
     TriangleAttention,
     TriangleMultiplication,
     outer_product_mean,
@@ -138,6 +139,95 @@ def test_incoming_is_outgoing_on_the_transpose() -> None:
         ),
     )
     torch.testing.assert_close(plain / gate, mirrored / other, rtol=0, atol=1e-10)
+
+
+def test_row_attention_with_pair_bias_equals_loops() -> None:
+    """Algorithm 7, residue by residue."""
+    layer = randomised(PairBiasAttention(CONFIG))
+    assert isinstance(layer, PairBiasAttention)
+    assert layer.pair_bias is not None
+    assert layer.pair_norm is not None
+    m, z = double(1, S, L, 6), double(1, L, L, 4)
+    normed, width = layer.norm(m), 3
+    query, key, value = layer.projections(normed).chunk(3, dim=-1)
+    bias, gate = layer.pair_bias(layer.pair_norm(z)), torch.sigmoid(layer.gate(normed))
+    expected = torch.zeros(1, S, L, 6, dtype=torch.float64)
+    for s in range(S):
+        for i in range(L):
+            joined = []
+            for h in range(2):
+                part = slice(h * width, (h + 1) * width)
+                scores = [
+                    query[0, s, i, part] @ key[0, s, j, part] / math.sqrt(width) + bias[0, i, j, h] for j in range(L)
+                ]
+                joined.append(torch.stack(scores).softmax(0) @ value[0, s, :, part])
+            expected[0, s, i] = layer.gated_output(gate[0, s, i] * torch.cat(joined)).detach()
+    torch.testing.assert_close(layer(m, z, None).detach(), expected, rtol=0, atol=1e-10)
+    small = (double(1, 1, 3, 6), double(1, 3, 3, 4))
+    assert torch.autograd.gradcheck(lambda rows, pairs: layer(rows, pairs, None), small)
+
+
+def test_row_attention_with_pair_bias_by_hand() -> None:
+    """Equal queries and keys: the weights are those of the bias, 9/10 and 1/10; the gate σ(0) halves the value."""
+    layer = PairBiasAttention(PairConfig(width=1, pair_width=2, num_heads=1)).double()
+    assert layer.pair_bias is not None
+    with torch.no_grad():
+        layer.projections.weight.copy_(torch.tensor([[0.0], [0.0], [1.0]]))  # only a value
+        layer.norm.weight.fill_(0)
+        layer.norm.bias.fill_(5)  # every value is 5
+        layer.gate.bias.fill_(0)
+        layer.gated_output.weight.fill_(1)  # type: ignore[operator, union-attr]
+        layer.pair_bias.weight.copy_(torch.tensor([[math.log(3) / 2, -math.log(3) / 2]], dtype=torch.float64))
+    m = torch.zeros(1, 1, 2, 1, dtype=torch.float64)
+    z = torch.tensor([[[[1.0, -1.0], [-1.0, 1.0]], [[0.0, 0.0], [0.0, 0.0]]]], dtype=torch.float64)
+    torch.testing.assert_close(layer(m, z, None), torch.full((1, 1, 2, 1), 2.5).double())
+    with watch(layer) as seen:
+        layer(m, z, None)
+    weights = next(iter(seen.values())).tile(slice(None), slice(None), batch=0, head=0)
+    e = 3 ** (1 / math.sqrt(1 + 1e-5))  # layer norm divides by √(variance + 1e-5), and the variance is 1
+    expected = torch.tensor([[e / (e + 1 / e), (1 / e) / (e + 1 / e)], [0.5, 0.5]], dtype=torch.float64)
+    torch.testing.assert_close(weights, expected, rtol=0, atol=1e-10)
+
+
+def test_a_transition_by_hand_and_its_gradients() -> None:
+    """Width 2: the norm makes ±1 of 3 and 1, ReLU keeps the positive half, and the output layer adds it up."""
+    layer = Transition(2).double()
+    with torch.no_grad():
+        for parameter in layer.inner.parameters():
+            parameter.fill_(1.0 if parameter.ndim == 2 else 0.0)
+        layer.inner.inner.weight[:, 1] = 0.0  # each of the 8 hidden units is the first number
+    scale = 1 / math.sqrt(1 + 1e-5)
+    found = layer(torch.tensor([[3.0, 1.0], [1.0, 3.0]]).double())
+    expected = torch.tensor([[8 * scale, 8 * scale], [0.0, 0.0]], dtype=torch.float64)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
+    assert torch.autograd.gradcheck(randomised(Transition(3)), (double(2, 3),))
+
+
+def test_triangle_layers_equal_loops_and_have_right_gradients() -> None:
+    """Algorithms 11 and 13 with their norms and gates."""
+    multiply = randomised(TriangleMultiplication(CONFIG, "outgoing"))
+    attention = randomised(TriangleAttention(CONFIG, "starting"))
+    assert isinstance(multiply, TriangleMultiplication)
+    assert isinstance(attention, TriangleAttention)
+    z = double(1, L, L, 4)
+    normed = multiply.norm(z)
+    a, b = (torch.sigmoid(multiply.factor_gates(normed)) * multiply.factors(normed)).chunk(2, dim=-1)
+    query, key, value = attention.projections(attention.norm(z)).chunk(3, dim=-1)
+    bias, gate = attention.bias(attention.norm(z)), torch.sigmoid(attention.gate(attention.norm(z)))
+    for i in range(L):
+        for j in range(L):
+            product = sum(a[0, i, k] * b[0, j, k] for k in range(L))
+            expected = torch.sigmoid(multiply.gate(normed[0, i, j])) * multiply.output(multiply.product_norm(product))
+            torch.testing.assert_close(multiply(z, None)[0, i, j], expected, rtol=0, atol=1e-10)
+            joined = []
+            for h in range(2):
+                part = slice(2 * h, 2 * h + 2)
+                scores = [query[0, i, j, part] @ key[0, i, k, part] / math.sqrt(2) + bias[0, j, k, h] for k in range(L)]
+                joined.append(torch.stack(scores).softmax(0) @ value[0, i, :, part])
+            expected = attention.gated_output(gate[0, i, j] * torch.cat(joined))
+            torch.testing.assert_close(attention(z, None)[0, i, j], expected, rtol=0, atol=1e-10)
+    for layer in (multiply, attention):
+        assert torch.autograd.gradcheck(lambda pairs, layer=layer: layer(pairs, None), (double(1, 3, 3, 4),))
 
 
 def test_without_pair_bias_pairs_do_not_reach_the_sequence() -> None:
