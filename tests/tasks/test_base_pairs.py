@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 import saccade
 from saccade.cli.main import app
-from saccade.data.structures import from_dot_bracket, pairs_of, to_dot_bracket
+from saccade.data.structures import from_dot_bracket, pairs_of, read_molecules, to_dot_bracket
 from saccade.errors import OptionError
 from saccade.tasks.base_pairs.baselines import copied_structure
 from saccade.tasks.base_pairs.folding import best_structure, best_without_crossings, pair_scores
@@ -125,6 +125,8 @@ def test_it_answers_in_python_and_says_why(folder: Path) -> None:
     with saccade.open(folder / "run") as model:
         (answer,) = model.predict(["AGGCGAAAACGCCA"])
         assert answer.text == ".((((....))))."
+        assert 0.5 < answer.score <= 1
+        assert answer.certainty.endswith(f"or of being unpaired: {answer.score:.1%}")
         record = json.loads(json.dumps(answer.record()))
         assert [pair[:2] for pair in record["pairs"]] == [[2, 13], [3, 12], [4, 11], [5, 10]]
         assert answer.connectivity_table.splitlines()[2] == "2\tG\t1\t3\t13\t2"
@@ -153,6 +155,28 @@ def test_files_of_every_format_are_answered_alike(folder: Path, tmp_path: Path) 
     for name, text in forms.items():
         (tmp_path / name).write_text(text)
         assert saccade_command("predict", folder / "run", tmp_path / name).stdout == f"{structure}\n", name
+
+
+def test_answers_can_be_written_in_every_format(folder: Path, tmp_path: Path) -> None:
+    sequence, structure = "AGGCGAAAACGCCA", ".((((....))))."
+    (tmp_path / "a.fa").write_text(f">x\n{sequence}\n")
+
+    def printed(name: str) -> str:
+        return saccade_command("predict", folder / "run", tmp_path / "a.fa", "--format", name).stdout
+
+    assert printed("dbn") == f">x\n{sequence}\n{structure}\n"
+    (tmp_path / "again.ct").write_text(printed("ct"))
+    (again,) = read_molecules(tmp_path / "again.ct")
+    assert (again.name, again.sequence, to_dot_bracket(again.partners or ())) == ("x", sequence, structure)
+    rows = [[float(cell) for cell in line.split(",")] for line in printed("matrix").splitlines()]
+    assert len(rows) == 14
+    assert rows[1][12] > 0.5
+    assert rows[1][12] == rows[12][1]
+    written = saccade_command("predict", folder / "run", tmp_path / "a.fa", "--format", "ct", "-o", tmp_path / "out")
+    assert written.exit_code == 0, written.output
+    assert (tmp_path / "out" / "answers.ct").read_text() == (tmp_path / "again.ct").read_text()
+    refused = saccade_command("predict", folder / "run", sequence, "--format", "csv")
+    assert "does not apply to base-pair models; their formats are dbn or ct or matrix" in str(refused.exception)
 
 
 def test_parts_can_come_from_a_column_or_a_table_of_folds(tmp_path: Path) -> None:

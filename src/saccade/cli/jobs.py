@@ -40,15 +40,15 @@ def answer_file(
     options: dict[str, Any],
     folder: Path,
     lines_of: Callable[[Answer], list[str]],
-    as_json: bool,
+    suffix: str,
     details: dict[str, Any],
     processes: Processes,
 ) -> None:
     """Answer all inputs that have no answer yet, write all answers to a file in the order of the inputs, and name it.
 
-    ``details`` lists what the answers depend on in addition to the model, the inputs and the options.
+    ``suffix`` is that of the file. ``details`` lists what the answers depend on in addition to the model, the inputs
+    and the options.
     """
-    suffix = ".jsonl" if as_json else ".txt"
     groups = -(-len(inputs) // opened.at_once)
     size = opened.at_once * max(1, min(MOST_GROUPS, groups // PARTS))
     job = {

@@ -66,6 +66,14 @@ Seed = Annotated[int | None, typer.Option(help="Random seed for sampling.")]
 MaxTokens = Annotated[int | None, typer.Option(help="Maximum length of a continuation, in tokens.")]
 Stop = Annotated[list[str] | None, typer.Option(help="End a continuation before this text. Repeatable.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        help="Print answers in another format: csv for paths of agents; dbn, ct or matrix for base pairs.",
+        show_default=False,
+    ),
+]
 Alignments = Annotated[
     bool, typer.Option("--alignments", help="Add the links between source and target words, such as 0-0 1-2.")
 ]
@@ -111,6 +119,7 @@ def predict(
     stop: Stop = None,
     own: OwnOptions = None,
     as_json: AsJson = False,
+    as_format: Format = None,
     alignments: Alignments = False,
     output: AnswerFolder = None,
     precision: Precision = "fp32",
@@ -132,21 +141,23 @@ def predict(
     search = given_only(beam=beam, n_best=n_best, length_penalty=length_penalty)
     drawn = given_only(tries=tries, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
     options = _check_options(opened, given_only(sample=sample, max_tokens=max_tokens, stop=stop), own, search, drawn)
+    write = _writer(opened, as_format, as_json=as_json or alignments)
     opened.read_otherwise(columns, encoding, lines, separator)
     inputs, from_file = read_inputs(given, opened)
     _check_output(output, is_file=from_file and given != "-", is_shared=processes.count > 1)
     opened = saccade.open(model, device, precision, workers, engine) if workers > 1 and from_file else opened
     is_free = workers == 1 and precision == "fp32" and from_file and output is None
     opened = _with_engine(opened, engine, inputs if is_free else (), options)
-    lines_of = partial(_lines, as_json=as_json, alignments=alignments)
+    lines_of = write or partial(_lines, as_json=as_json, alignments=alignments)
     answers: Sequence[Answer] = ()
     if output is not None:
         from saccade.cli.jobs import answer_file
 
         details = {"alignments": alignments, "precision": precision, "engine": engine}
+        suffix = f".{as_format}" if as_format else ".jsonl" if as_json else ".txt"
         details |= {"columns": columns, "lines": lines, "encoding": encoding, "separator": separator}
-        answer_file(opened, model, given, inputs, options, output, lines_of, as_json, details, processes)
-    elif opened.streams and not (from_file or as_json or alignments or {"tries", "n_best"} & set(options)):
+        answer_file(opened, model, given, inputs, options, output, lines_of, suffix, details, processes)
+    elif opened.streams and not (from_file or as_json or alignments or write or {"tries", "n_best"} & set(options)):
         _print_stream(opened.stream(inputs[0], **options))
     else:
         answers = _print_answers(opened, inputs, options, lines_of, shown=from_file)
@@ -164,6 +175,19 @@ def _with_engine(opened: Predictor, engine: str, inputs: Sequence[Any], options:
     if opened.bundle.engine != "torch" or engine != "auto":
         note_engine(opened)
     return opened
+
+
+def _writer(opened: Predictor, name: str | None, *, as_json: bool) -> Callable[[Answer], list[str]] | None:
+    """Return what writes an answer in the named format; refuse a format that this kind of model does not have."""
+    if name is None:
+        return None
+    if as_json:
+        raise OptionError("--format replaces --json and --alignments; give only one of them.")
+    if name not in opened.formats:
+        known = " or ".join(opened.formats)
+        said = f"their formats are {known}" if known else "they only print text or, with --json, JSON"
+        raise OptionError(f"--format {name} does not apply to {opened.plural}; {said}.")
+    return lambda answer: [opened.formats[name](answer).removesuffix("\n")]
 
 
 def _check_output(output: Path | None, *, is_file: bool, is_shared: bool) -> None:

@@ -45,6 +45,8 @@ class Predictor(ABC):
     options: ClassVar[type[Config]] = NoOptions  # the options of ``predict``
     #: The highest values that a server accepts for options that cost time or memory; the length, if they are lists.
     ceilings: ClassVar[Mapping[str, float]] = {}
+    #: The formats in which an answer can be written, besides its text and JSON: functions from an answer to a text.
+    formats: ClassVar[Mapping[str, Callable[[Any], str]]] = {}
     scoring: ClassVar[type[Config]] = NoOptions  # further options of ``evaluate``
     takes_workers: ClassVar[bool] = False  # whether several processes can share the inputs
     streams: ClassVar[bool] = False  # whether an answer can be shown while it is generated

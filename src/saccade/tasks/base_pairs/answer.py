@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -66,6 +65,16 @@ class BasePairsAnswer(Answer):
         return [(i + 1, j + 1, float(self.paired[i, j])) for i, j in pairs_of(self.partners)]
 
     @property
+    def dot_bracket(self) -> str:
+        """The name, the sequence and the structure, each on a line of its own."""
+        return f">{self.molecule.name}\n{self.molecule.sequence}\n{self.text}\n"
+
+    @property
+    def matrix(self) -> str:
+        """The probability of each pair as a table: a line for each base, with a number for each possible partner."""
+        return "".join(",".join(f"{one:.6f}" for one in row) + "\n" for row in self.paired)
+
+    @property
     def connectivity_table(self) -> str:
         """The structure in CT format."""
         one = self.molecule
@@ -73,7 +82,7 @@ class BasePairsAnswer(Answer):
 
     @property
     def certainty(self) -> str:
-        return f"mean probability of each base's partner, or of being unpaired: {math.exp(self.score):.1%}"
+        return f"mean probability of each base's partner, or of being unpaired: {self.score:.1%}"
 
     def record(self) -> dict[str, Any]:
         pairs = [[i, j, round(probability, 6)] for i, j, probability in self.pairs]

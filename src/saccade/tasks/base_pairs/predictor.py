@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import torch
 
@@ -44,6 +45,11 @@ class BasePairsPredictor(Predictor):
     input_types = (Molecule, str, dict)
     input_name = 'a sequence such as "GGGAAAUCCC"'
     options = FoldingOptions
+    formats: ClassVar = {
+        "dbn": attrgetter("dot_bracket"),
+        "ct": attrgetter("connectivity_table"),
+        "matrix": attrgetter("matrix"),
+    }
     at_once = 1
     task: BasePairs
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -37,6 +38,7 @@ class TrajectoriesPredictor(Predictor):
     input_name = "the name of a file of tracks or a list of rows [frame, agent, x, y]"
     options = SamplingOptions
     ceilings: ClassVar = {"samples": MOST_OUTPUTS}
+    formats: ClassVar = {"csv": attrgetter("csv")}
     at_once = 1
     task: Trajectories
 
