@@ -34,7 +34,15 @@ SCENES = ("eth", "hotel", "univ", "zara1", "zara2")
 SEEDS = (1, 2, 3)
 #: The network that sees each agent alone. It takes larger batches, because it is much faster.
 MLP = {
-    "model": {"kind": "mlp", "width": 64, "hidden_width": 256, "latent": 16, "dropout": 0.0},
+    "model": {
+        "kind": "mlp",
+        "width": 64,
+        "hidden_width": 256,
+        "latent": 16,
+        "diverse": 20,
+        "turned": True,
+        "dropout": 0.0,
+    },
     "training": {"batch_paths": 256, "steps": 600, "lr": 2e-3, "validate_every": 300},
 }
 #: Training for the comparison of interactions, the same for all.

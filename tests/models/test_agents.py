@@ -82,11 +82,17 @@ def randomised(network: PathNetwork) -> PathNetwork:
     return network.double().eval()
 
 
-@pytest.fixture(params=["agent_aware", "plain", "alone", "mlp"])
+DIVERSE = {"diverse": 6, "turned": True}
+
+
+@pytest.fixture(params=["agent_aware", "plain", "alone", "diverse", "mlp", "diverse mlp"])
 def network(request: pytest.FixtureRequest) -> PathNetwork:
-    if request.param == "mlp":
-        return randomised(AgentMLP(AgentMLPConfig(width=12, latent=3, hidden_width=9), PAST, FUTURE))
-    return randomised(AgentTransformer(CONFIG.model_copy(update={"interaction": request.param}), PAST, FUTURE))
+    more = DIVERSE if request.param.startswith("diverse") else {}
+    if request.param.endswith("mlp"):
+        config = AgentMLPConfig(width=12, latent=3, hidden_width=9, **more)  # type: ignore[arg-type]
+        return randomised(AgentMLP(config, PAST, FUTURE))
+    interaction = "agent_aware" if more else request.param
+    return randomised(AgentTransformer(CONFIG.model_copy(update={"interaction": interaction} | more), PAST, FUTURE))
 
 
 def paths(agents: int = N, scenes: int = 1) -> Tensor:
@@ -172,11 +178,41 @@ def test_drawn_futures_differ(network: PathNetwork) -> None:
     assert not torch.allclose(found.drawn[0], found.drawn[1])
 
 
+def test_diverse_futures_are_predicted_and_further_ones_sampled() -> None:
+    network = randomised(AgentMLP(AgentMLPConfig(width=12, latent=3, hidden_width=9, diverse=6), PAST, FUTURE))
+    past, counts = paths(), torch.tensor([N])
+    every = network(past, counts, 6).drawn
+    assert torch.equal(network(past, counts, 6).drawn, every)  # nothing is random
+    more = network(past, counts, 8).drawn
+    torch.testing.assert_close(more[:6], every)
+    assert not torch.allclose(network(past, counts, 8).drawn[6:], more[6:])
+    for one in network(past, counts, 4).drawn:
+        assert any(torch.allclose(one, other) for other in every)
+
+
+def test_turning_an_agent_turns_its_path() -> None:
+    network = randomised(AgentMLP(AgentMLPConfig(width=12, latent=3, hidden_width=9, **DIVERSE), PAST, FUTURE))  # type: ignore[arg-type]
+    past, counts = paths(), torch.tensor([N])
+    turn = torch.tensor([[0.6, -0.8], [0.8, 0.6]], dtype=torch.float64)
+    turned = network(past @ turn.T, counts, 6).drawn
+    torch.testing.assert_close(turned, network(past, counts, 6).drawn @ turn.T, rtol=0, atol=1e-9)
+    still = past.clone()
+    still[:, -1] = still[:, -2]
+    assert bool(network(still, counts, 6).drawn.isfinite().all())
+
+
+def test_diverse_futures_need_a_latent_vector() -> None:
+    with pytest.raises(ValueError, match="diverse = 5 futures need a latent vector, but latent = 0"):
+        AgentConfig(latent=0, diverse=5)
+
+
 def test_training_gets_the_best_future_of_each_agent_and_a_reconstruction(network: PathNetwork) -> None:
     past, future = paths(scenes=2), torch.randn(2, FUTURE, N, 2, dtype=torch.float64)
     counts = torch.tensor([N, N])
     found = network(past, counts, 6, future)
     assert found.drawn.shape == (1, 2, FUTURE, N, 2)
+    assert found.likely is not None
+    torch.testing.assert_close(found.likely, network(past, counts).drawn[0])
     assert found.reconstructed is not None
     assert found.reconstructed.shape == future.shape
     assert found.divergence is not None
@@ -186,6 +222,6 @@ def test_training_gets_the_best_future_of_each_agent_and_a_reconstruction(networ
         best = network(past, counts, 6, future).drawn[0]
         torch.manual_seed(3)
         every = network(past, counts, 6).drawn
-        chosen = (every - future).square().sum(dim=(2, 4)).argmin(dim=0)
+        chosen = (every - future).norm(dim=-1).sum(dim=2).argmin(dim=0)
         expected = every.gather(0, chosen[None, :, None, :, None].expand(1, -1, FUTURE, -1, 2))[0]
         torch.testing.assert_close(best, expected, rtol=0, atol=1e-9)

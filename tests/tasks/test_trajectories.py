@@ -73,6 +73,7 @@ files = ["{folder}/tracks.txt"]
 kind = "{kind}"
 width = 16
 latent = 2
+{more}
 [training]
 steps = 30
 warmup = 3
@@ -85,7 +86,7 @@ def saccade_command(*arguments: object) -> Result:
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
-@pytest.fixture(scope="module", params=["agents", "mlp"])
+@pytest.fixture(scope="module", params=["agents", "mlp"])  # the second with futures that are trained to differ
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Agents on circles of different sizes, and a run."""
     folder = tmp_path_factory.mktemp("tracks")
@@ -95,7 +96,8 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             angle = frame / 10 * 0.1 + agent
             rows.append(f"{frame}\t{agent}.0\t{agent * math.cos(angle):.3f}\t{agent * math.sin(angle):.3f}")
     (folder / "tracks.txt").write_text("\n".join(rows) + "\n")
-    (folder / "recipe.toml").write_text(RECIPE.format(folder=folder, kind=request.param))
+    more = "diverse = 4\nturned = true" if request.param == "mlp" else ""
+    (folder / "recipe.toml").write_text(RECIPE.format(folder=folder, kind=request.param, more=more))
     result = saccade_command("train", folder / "recipe.toml", "-o", folder / "run")
     assert result.exit_code == 0, result.output
     return folder
@@ -113,6 +115,9 @@ def test_it_answers_files_and_json(folder: Path) -> None:
     assert np.shape(record["agents"]["3"]["drawn"]) == (20, 12, 2)
     fewer = saccade_command("predict", folder / "run", folder / "tracks.txt", "--json", "--set", "samples=3").stdout
     assert np.shape(json.loads(fewer)["agents"]["3"]["drawn"]) == (3, 12, 2)
+    table = saccade_command("predict", folder / "run", folder / "tracks.txt", "--format", "csv", "--set", "samples=3")
+    assert table.stdout.startswith("sample,frame,agent,x,y\n0,1200,1,")
+    assert len(table.stdout.splitlines()) == 1 + 4 * 12 * 4  # the most likely and three others, 12 steps, 4 agents
     refused = saccade_command("predict", folder / "run", "[[0, 1, 2]]")
     assert refused.exit_code != 0
 

@@ -8,7 +8,7 @@ vector for each agent selects one of several futures. Shapes: B scenes, N agents
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 import torch
 from jaxtyping import Float, Int
@@ -39,7 +39,23 @@ class PathConfig(Config):
     hidden_width: int = Field(
         256, ge=1, description="Width of the hidden layers that predict a path from the agent's own past"
     )
+    diverse: int = Field(
+        0,
+        ge=0,
+        le=1000,
+        description="Number of futures that are trained to differ from each other; with 0, all are sampled at random",
+    )
+    turned: bool = Field(
+        False,
+        description="Whether an agent's own past is read relative to the direction that it moves in",
+    )
     dropout: float = Field(0.1, ge=0, lt=1, description="Fraction of values dropped in training")
+
+    @model_validator(mode="after")
+    def _latent_differs(self) -> Self:
+        if self.diverse and not self.latent:
+            raise ValueError(f"diverse = {self.diverse} futures need a latent vector, but latent = 0")
+        return self
 
 
 class AgentConfig(PathConfig):
@@ -70,6 +86,7 @@ class Futures(NamedTuple):
     """Predicted paths, as positions, and what training needs to know about the latent vectors."""
 
     drawn: Float[Tensor, "K B F N 2"]  # one future for each of K latent vectors from the prior, or the best one
+    likely: Float[Tensor, "B F N 2"] | None = None  # from the mean of the prior
     reconstructed: Float[Tensor, "B F N 2"] | None = None  # from the posterior, which has seen the future
     divergence: Float[Tensor, "B N"] | None = None  # of the posterior from the prior, in nats
 
@@ -152,11 +169,12 @@ class AgentBlock(nn.Module):
 
 
 class OwnPath(nn.Module):
-    """Predicts a path from the agent's own past and nothing else; where the agent is does not matter."""
+    """Predicts a path from the agent's own past and nothing else; where the agent is does not matter, and, if
+    ``turned``, neither does the direction in which it moves."""
 
     def __init__(self, config: PathConfig, past: int, future: int) -> None:
         super().__init__()
-        hidden, self.future = config.hidden_width, future
+        hidden, self.future, self.turned = config.hidden_width, future, config.turned
         self.reader = nn.Sequential(nn.Linear(4 * past, hidden), nn.ReLU(), nn.Linear(hidden, config.width))
         self.writer = nn.Sequential(
             nn.Linear(config.width + config.latent, hidden),
@@ -167,14 +185,21 @@ class OwnPath(nn.Module):
         )
 
     def read(self, past: Float[Tensor, "B P N 2"]) -> Float[Tensor, "B N D"]:
-        features = torch.cat([past - past[:, -1:], _velocities(past)], dim=-1).permute(0, 2, 1, 3).flatten(-2)
-        summary: Tensor = self.reader(features)
+        seen = torch.cat([self.inward(past - past[:, -1:], past), self.inward(_velocities(past), past)], dim=-1)
+        summary: Tensor = self.reader(seen.permute(0, 2, 1, 3).flatten(-2))
         return summary
 
-    def write(self, summary: Float[Tensor, "B N D"], latents: Float[Tensor, "K B N Z"]) -> Float[Tensor, "K B F N 2"]:
+    def write(
+        self, summary: Float[Tensor, "B N D"], latents: Float[Tensor, "K B N Z"], past: Float[Tensor, "B P N 2"]
+    ) -> Float[Tensor, "K B F N 2"]:
         repeated = summary.expand(len(latents), -1, -1, -1)
         predicted: Tensor = self.writer(torch.cat([repeated, latents], dim=-1))
-        return predicted.view(*predicted.shape[:3], self.future, 2).transpose(2, 3)
+        steps = predicted.view(*predicted.shape[:3], self.future, 2).transpose(2, 3)
+        return _turn(steps, _directions(past)) if self.turned else steps
+
+    def inward(self, steps: Float[Tensor, "B T N 2"], past: Float[Tensor, "B P N 2"]) -> Float[Tensor, "B T N 2"]:
+        """Return steps as the agent sees them: with ``turned``, the first axis is the direction it moves in."""
+        return _turn(steps, _directions(past) * past.new_tensor([1.0, -1.0])) if self.turned else steps
 
 
 class PathNetwork(nn.Module, ABC):
@@ -192,6 +217,8 @@ class PathNetwork(nn.Module, ABC):
         self.own = OwnPath(config, past, future)
         if config.latent:
             self.prior = nn.Linear(config.width, 2 * config.latent)
+            if config.diverse:
+                self.sampler = nn.Linear(config.width, config.diverse * config.latent)
             self.posterior = nn.Sequential(
                 nn.Linear(config.width + 2 * future, 2 * config.width),
                 nn.ReLU(),
@@ -222,7 +249,7 @@ class PathNetwork(nn.Module, ABC):
         samples: int = 0,
         future: Float[Tensor, "B F N 2"] | None = None,
     ) -> Futures:
-        """Predict ``samples`` futures sampled from the prior, or the most likely future if 0.
+        """Predict ``samples`` futures from the prior, or the most likely future if 0.
 
         Agents beyond counts[b] are padding. If the true ``future`` is given, the latent vector that fits each agent
         best is found first, by what it predicts from the agent's own past, and one future is predicted from these
@@ -240,20 +267,36 @@ class PathNetwork(nn.Module, ABC):
             found = straight + self.decode(summary, context, past, summary[None, ..., :0], counts) + centre
             return Futures(found.expand(max(1, samples), *found.shape[1:]))
         mean, log_deviation = self.prior(summary).chunk(2, dim=-1)
-        noise = torch.randn(max(1, samples), *mean.shape, device=mean.device, dtype=mean.dtype) if samples else 0.0
-        latents = (mean + noise * log_deviation.exp()).view(-1, *mean.shape)
+        latents = self._latents(summary, mean, log_deviation, samples)
         if future is None:
             return Futures(straight + self.decode(summary, context, past, latents, counts) + centre)
         differs = future - centre - straight
         with torch.no_grad():
-            apart = (self.own.write(summary, latents) - differs).square().sum(dim=(2, 4))
+            apart = (self.own.write(summary, latents, past) - differs).norm(dim=-1).sum(dim=2)
         best = latents.gather(0, apart.argmin(dim=0)[None, :, :, None].expand(-1, -1, -1, latents.shape[-1]))
-        seen = torch.cat([summary, differs.permute(0, 2, 1, 3).flatten(-2)], dim=-1)
+        seen = torch.cat([summary, self.own.inward(differs, past).permute(0, 2, 1, 3).flatten(-2)], dim=-1)
         there_mean, there_log = self.posterior(seen).chunk(2, dim=-1)
         there = there_mean + torch.randn_like(there_mean) * there_log.exp()
-        drawn = self.decode(summary, context, past, torch.cat([best, there[None]]), counts)
+        drawn = self.decode(summary, context, past, torch.cat([best, mean[None], there[None]]), counts)
         paths = straight + drawn + centre
-        return Futures(paths[:1], paths[1], _divergence(there_mean, there_log, mean, log_deviation))
+        return Futures(paths[:1], paths[1], paths[2], _divergence(there_mean, there_log, mean, log_deviation))
+
+    def _latents(
+        self, summary: Float[Tensor, "B N D"], mean: Float[Tensor, "B N Z"], log_deviation: Tensor, samples: int
+    ) -> Float[Tensor, "K B N Z"]:
+        """Return the latent vectors of ``samples`` futures, or the mean of the prior if 0.
+
+        With ``diverse``, a layer predicts the vectors, which are trained to differ (Yuan and Kitani 2020): if fewer
+        are wanted, some of them, chosen at random; if more, the others are sampled from the prior.
+        """
+        if not samples:
+            return mean[None]
+        predicted = mean.new_zeros(0, *mean.shape)
+        if self.config.diverse:
+            every = self.sampler(summary).unflatten(-1, (self.config.diverse, -1)).movedim(-2, 0)
+            predicted = every[torch.randperm(len(every))[:samples]] if samples < len(every) else every
+        noise = torch.randn(samples - len(predicted), *mean.shape, device=mean.device, dtype=mean.dtype)
+        return torch.cat([predicted, mean + noise * log_deviation.exp()])
 
 
 class AgentTransformer(PathNetwork):
@@ -293,7 +336,7 @@ class AgentTransformer(PathNetwork):
         for block in self.decoder:
             x = block(x, agents, mask, context, source_mask)
         predicted: Tensor = self.output(self.decoder_norm(x))
-        return self.own.write(summary, latents) + predicted.view(count, len(past), moments, agents, 2)
+        return self.own.write(summary, latents, past) + predicted.view(count, len(past), moments, agents, 2)
 
     def _timed(self, x: Float[Tensor, "B T N D"], layer: nn.Module) -> Float[Tensor, "B TN D"]:
         """Concatenate each token with the encoding of its time step, which is the same for all agents."""
@@ -316,7 +359,7 @@ class AgentMLP(PathNetwork):
         return summary, summary
 
     def decode(self, summary: Tensor, context: Tensor, past: Tensor, latents: Tensor, counts: Tensor) -> Tensor:
-        return self.own.write(summary, latents)
+        return self.own.write(summary, latents, past)
 
 
 def _centre(past: Float[Tensor, "B P N 2"], counts: Int[Tensor, " B"]) -> Float[Tensor, "B 1 1 2"]:
@@ -336,6 +379,19 @@ def _straight(past: Float[Tensor, "B P N 2"], moments: int) -> Float[Tensor, "B 
     """Continue each path at the last observed velocity."""
     times = torch.arange(1, moments + 1, device=past.device, dtype=past.dtype)[None, :, None, None]
     return past[:, -1:] + times * (past[:, -1:] - past[:, -2:-1])
+
+
+def _directions(past: Float[Tensor, "B P N 2"]) -> Float[Tensor, "B 1 N 2"]:
+    """The direction of each agent's last observed step, as a vector of length 1; the first axis if it stands still."""
+    last = past[:, -1:] - past[:, -2:-1]
+    length = last.norm(dim=-1, keepdim=True)
+    return torch.where(length > 1e-6, last / length.clamp(min=1e-6), past.new_tensor([1.0, 0.0]))
+
+
+def _turn(steps: Float[Tensor, "*K B T N 2"], direction: Float[Tensor, "B 1 N 2"]) -> Float[Tensor, "*K B T N 2"]:
+    """Turn steps so that the first axis becomes the given direction: a product of complex numbers."""
+    (x, y), (along, across) = steps.unbind(-1), direction.unbind(-1)
+    return torch.stack([along * x - across * y, across * x + along * y], dim=-1)
 
 
 def _divergence(mean: Tensor, log_deviation: Tensor, prior_mean: Tensor, prior_log: Tensor) -> Float[Tensor, "B N"]:

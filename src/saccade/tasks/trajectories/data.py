@@ -133,7 +133,14 @@ class TrajectoriesFiles(DataReader[Scene]):
         width, heads = NETWORKS[size]
         steps = max(500, 20 * sum(len(one.agents) for one in splits.train) // BATCH_PATHS)
         return {
-            "model": {"kind": "agents", "width": width, "num_heads": heads, "feedforward_width": 2 * width},
+            "model": {
+                "kind": "agents",
+                "width": width,
+                "num_heads": heads,
+                "feedforward_width": 2 * width,
+                "diverse": 20,
+                "turned": True,
+            },
             "training": {
                 "steps": steps,
                 "warmup": steps // 20,

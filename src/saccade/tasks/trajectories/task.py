@@ -49,10 +49,11 @@ class TrajectoriesTraining(TrainingSettings):
 
     batch_paths: int = Field(64, ge=1, description="Paths in a batch, padding included")
     samples: int = Field(
-        20, ge=1, le=1000, description="Futures sampled for each scene in training; the loss uses the best of them"
+        20, ge=1, le=1000, description="Futures predicted for each scene in training; the loss uses the best of them"
     )
-    reconstruction: float = Field(1.0, ge=0, description="Weight of reconstructing the future from the posterior")
-    divergence: float = Field(1.0, ge=0, description="Weight of the posterior's divergence from the prior")
+    likely: float = Field(0.3, ge=0, description="Weight of the most likely future's distance to the true one")
+    reconstruction: float = Field(0.3, ge=0, description="Weight of reconstructing the future from the posterior")
+    divergence: float = Field(0.3, ge=0, description="Weight of the posterior's divergence from the prior")
     free_nats: float = Field(2.0, ge=0, description="Divergence per agent up to which there is no penalty")
     rotate: bool = Field(True, description="Whether each scene is turned by a random angle")
     validation_sample: int = Field(
@@ -114,7 +115,8 @@ class TrajectoriesState(TaskState):
 
 
 class Trajectories(Task):
-    """Trains with three losses: the squared distance of the best of several futures, a reconstruction, a divergence."""
+    """Trains with four losses: the distance of the best of several futures, the distance of the most likely one, a
+    reconstruction and a divergence."""
 
     name = "trajectories"
     about = "predicts where several agents will go"
@@ -173,12 +175,12 @@ class Trajectories(Task):
         found = model(batch.past, batch.counts, samples, batch.future)
         agents = torch.arange(batch.past.shape[2], device=batch.counts.device)
         real = (agents < batch.counts[:, None]).to(batch.past.device)
-        best = _squared(found.drawn, batch.future).amin(dim=0)
-        total = (best * real).sum()
-        if found.reconstructed is not None and model.training:
-            again = _squared(found.reconstructed, batch.future)
-            nats = found.divergence.clamp(min=self.training.free_nats)
-            total = total + ((self.training.reconstruction * again + self.training.divergence * nats) * real).sum()
+        total = (_apart(found.drawn, batch.future).amin(dim=0) * real).sum()
+        if found.likely is not None and found.reconstructed is not None and model.training:
+            each, weights = _apart(torch.stack([found.likely, found.reconstructed]), batch.future), self.training
+            nats = found.divergence.clamp(min=weights.free_nats)
+            others = weights.likely * each[0] + weights.reconstruction * each[1] + weights.divergence * nats
+            total = total + (others * real).sum()
         return Loss(total, batch.count)
 
     @torch.inference_mode()
@@ -261,9 +263,9 @@ class Trajectories(Task):
         ]
 
 
-def _squared(paths: Float[Tensor, "*K B F N 2"], future: Float[Tensor, "B F N 2"]) -> Float[Tensor, "*K B N"]:
-    """Return the squared distances, summed over the time steps."""
-    return (paths - future).square().sum(-1).sum(-2)
+def _apart(paths: Float[Tensor, "K B F N 2"], future: Float[Tensor, "B F N 2"]) -> Float[Tensor, "K B N"]:
+    """Return the distances, summed over the time steps. A small number keeps the gradient of a distance of 0 finite."""
+    return ((paths - future).square().sum(-1) + 1e-6).sqrt().sum(-2)
 
 
 def _summary(predictions: Sequence[Prediction], examples: Sequence[Scene]) -> dict[str, float]:
