@@ -17,6 +17,7 @@ from saccade.cli.main import main
 from saccade.data.images import LabelledImage
 from saccade.errors import FileError, OptionError
 from saccade.models import VisionConfig
+from saccade.tasks.base.data import Splits
 from saccade.tasks.base.image_augmentation import ImageSettings, augment
 from saccade.tasks.base.image_task import measure_images, suggest_patch
 from saccade.tasks.images.data import ImageData, ImagesFiles
@@ -141,6 +142,14 @@ def test_a_picture_of_another_size_is_fitted_and_it_says_so(model, tmp_path):
     assert np.array_equal(given.pixels[..., 0], pixels)
     assert said == "pictures, 1 fitted to 8×12 pixels, grey"
     assert model.predict([tmp_path / "large.png"])[0].text == model.predict([pixels])[0].text
+
+
+@pytest.mark.parametrize(("count", "shift"), [(5_000, 2), (5_001, 0)])
+def test_only_few_images_are_shifted(count, shift):
+    """Many are seen only a few times, and shifted images take longer to learn."""
+    image = LabelledImage(np.zeros((28, 28, 1), dtype=np.uint8), "0", 1, "a")
+    found = ImagesFiles.recommend(Splits([image] * count, [image], []), "small")
+    assert found["images"]["shift"] == shift
 
 
 def test_a_folder_of_idx_files_is_told_apart_by_names(tmp_path):

@@ -154,7 +154,8 @@ class ImagesFiles(PictureReader[LabelledImage]):
     @classmethod
     def recommend(cls, splits: Splits[LabelledImage], size: Size) -> dict[str, Any]:
         """Recommend a Transformer over patches that are read by convolutions, and whose positions are fixed: it learns
-        faster than with projected patches and learned positions."""
+        faster than with projected patches and learned positions. Few images are shifted, so that they are not
+        memorised. Many are not: they are seen only a few times, and shifted images take longer to learn."""
         count = len(splits.train)
         height, width, channels = splits.train[0].pixels.shape
         model_width, layers = NETWORKS[size]
@@ -162,7 +163,7 @@ class ImagesFiles(PictureReader[LabelledImage]):
         patch = suggest_patch(height, width)
         can_halve = patch > 1 and patch.bit_count() == 1  # the convolutions halve the image until a patch is one pixel
         return {
-            "images": {"shift": max(1, min(height, width) // 14)},
+            "images": {"shift": max(1, min(height, width) // 14) if count <= FEW else 0},
             "model": {
                 "kind": "transformer",
                 "image_size": [height, width],
