@@ -1,4 +1,4 @@
-"""Words: what is shown when a word is not known."""
+"""Words: what is shown when a word is not known, and the ways between Words and Ask."""
 
 from __future__ import annotations
 
@@ -36,3 +36,12 @@ def test_an_unknown_word_leaves_the_plane_and_the_vocabularies(open_studio: Open
     linked.get_by_label("of the").select_option("target")
     linked.wait_for_selector(".bars li")
     expect(linked.locator(".words .error")).to_be_hidden()
+
+
+def test_words_and_ask_lead_to_each_other(open_studio: OpenStudio) -> None:
+    page = open_studio("/ask?m=tiny&t=the+black+cat+sees+the+dog.&a=encoder.0.self&h=0&row=2&pin=1")
+    page.get_by_role("link", name="More like «cat»").click()
+    expect(page.get_by_label("A word")).to_have_value("cat")
+    expect(page.get_by_label("of the")).to_have_value("source")
+    page.get_by_role("link", name="Try «cat» alone").click()
+    expect(page.get_by_label("Your text")).to_have_value("cat")

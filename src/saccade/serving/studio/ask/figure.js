@@ -12,6 +12,7 @@ import { Legend } from "../shared/legend.js";
 import { GLOSSARY } from "../shared/names.js";
 import { Overlay } from "./overlay.js";
 import { Readout } from "../shared/readout.js";
+import { WordLink } from "./word-link.js";
 
 /**
  * @typedef {import("../shared/types.js").Look} Look
@@ -24,6 +25,7 @@ import { Readout } from "../shared/readout.js";
  * @property {Look | null} before  of a difference, the other look
  * @property {number | null} written  rows that are written so far; null: all
  * @property {import("../shared/types.js").Parts | null} walked  what the Walk page would start from
+ * @property {import("../shared/types.js").Model} model
  */
 
 const UNSEEN = 5e-7; // a difference that is read out as 0
@@ -44,6 +46,7 @@ export class Figure {
     this.named = make("small", { class: "mono named-as" });
     this.hint = make("p", { class: "quiet" });
     this.walk = make("a", { class: "button small", "data-page": "walk" }, "Take this head apart");
+    this.words = new WordLink();
     this.map = new HeatMap({
       label: "Weights; use the arrow keys to move, and Enter to pin a row",
       described: id,
@@ -57,16 +60,15 @@ export class Figure {
     this.overlay = new Overlay((row, column) => this.onPatch(row, column), id);
     const head = make("div", { class: "figure-head" }, this.title, this.named);
     const views = make("div", { class: "views" }, this.overlay.element, this.map.element, this.arcs.element);
-    const side = make("div", { class: "side" }, this.hint, this.readout.element, this.legend.element, this.walk);
+    const ways = [this.legend.element, this.walk, this.words.element];
+    const side = make("div", { class: "side" }, this.hint, this.readout.element, ...ways);
     this.element = make("section", { class: "figure", "aria-label": "Attention" }, head, views, side);
-    /** @type {Matrix | null} */
-    this.matrix = null; // of the picture, which may show a difference
-    /** @type {Matrix | null} */
-    this.weights = null;
-    /** @type {Settled | null} */
-    this.settled = null;
-    /** @type {Look | null} */
-    this.look = null;
+    this.matrix = /** @type {Matrix | null} */ (null); // of the picture, which may show a difference
+    this.weights = /** @type {Matrix | null} */ (null);
+    this.settled = /** @type {Settled | null} */ (null);
+    this.look = /** @type {Look | null} */ (null);
+    this.walked = /** @type {import("../shared/types.js").Parts | null} */ (null);
+    this.model = /** @type {import("../shared/types.js").Model | null} */ (null);
     this.isDifference = false;
     this.upTo = Infinity; // rows from here on are not written yet
     this.row = 0;
@@ -78,7 +80,7 @@ export class Figure {
    * @param {Look} look @param {Settled} settled @param {AskState} state
    * @param {Seen} seen
    */
-  async show(look, settled, state, { label, before, written, walked }) {
+  async show(look, settled, state, { label, before, written, walked, model }) {
     this.asked += 1;
     const mine = this.asked;
     let matrix = await matrixOf(look, settled);
@@ -96,7 +98,7 @@ export class Figure {
     this.named.textContent = namedAs(settled);
     const off = label === "before" ? "" : offNote(look, settled, state);
     this.hint.textContent = isSame ? sameOf(settled, state) : [hintOf(look, settled), off].filter(Boolean).join(" ");
-    this.walked = walked;
+    [this.walked, this.model] = [walked, model];
     for (const view of this.views()) reveal(view.element, settled.view === view.name);
     reveal(this.legend.element, settled.view === "map");
     this.legend.show(1, this.isDifference);
@@ -197,6 +199,7 @@ export class Figure {
     const { attention, head, words } = settled;
     const cell = { row: String(this.row), col: String(this.column), w: words ? "1" : "0" };
     this.walk.href = addressOf("walk", { from: "model", ...walked, a: attention.name, h: head, ...cell });
+    if (this.model) this.words.show(this.model, settled, this.row);
   }
 
   recolour() {

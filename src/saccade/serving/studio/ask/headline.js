@@ -19,9 +19,10 @@ export class Headline {
     this.chosen = chosen;
     this.answer = make("div", { class: "answer-place", "aria-live": "polite" });
     this.probability = make("p", { class: "probability" });
+    this.fresh = make("p", { class: "fresh", hidden: true }); // how probable a new answer is
     this.was = make("p", { class: "was", hidden: true });
     this.others = make("div", { class: "others-place" });
-    const first = make("div", { class: "headline-first" }, this.answer, this.probability, this.others);
+    const first = make("div", { class: "headline-first" }, this.answer, this.fresh, this.probability, this.others);
     this.element = make("div", { class: "headline" }, first, this.was);
   }
 
@@ -29,7 +30,7 @@ export class Headline {
     this.answer.replaceChildren();
     this.probability.replaceChildren();
     this.others.replaceChildren();
-    reveal(this.was, false);
+    for (const one of [this.was, this.fresh]) reveal(one, false);
   }
 
   /**
@@ -42,9 +43,13 @@ export class Headline {
     this.answer.replaceChildren(answerElement(model, now.answer, now, writing));
     const other = changed ? null : alternativesElement(look.alternatives ?? [], which, this.chosen);
     this.others.replaceChildren(...(other ? [other] : []));
-    this.probability.replaceChildren(...(changed ? changedParts(changed, isDrawn) : plainParts(look)));
     reveal(this.was, changed !== null);
     if (changed) this.was.replaceChildren(...before(look, changed));
+    const fresh = changed && !isDrawn ? freshChances(look, changed) : null;
+    const whose = fresh ? "" : ` probability of ${isDrawn ? "the likeliest answer" : "the answer"} before`;
+    this.probability.replaceChildren(...(changed ? changedParts(changed, whose) : plainParts(look)));
+    reveal(this.fresh, fresh !== null);
+    this.fresh.replaceChildren(...(fresh ? [chances(fresh), make("small", {}, " probability")] : []));
   }
 }
 
@@ -55,20 +60,44 @@ function plainParts(look) {
   return [make("b", { class: "mono", title: WHOLE }, percent(probability)), make("small", {}, " probability")];
 }
 
-/** How probable the old answer was, and is now. @param {Look} changed @param {boolean} isDrawn */
-function changedParts({ change, answer }, isDrawn) {
-  if (!change?.before.tokens.length) return [];
-  const [one, other] = [change.before.before, change.before.after].map(together);
+/**
+ * How probable the answer of the changed model was before, if it was found then, and is now; null: it is the old one.
+ * @param {Look} look @param {Look} changed @returns {[number | null, number] | null}
+ */
+export function freshChances(look, { answer, change }) {
+  const now = change?.same === false ? probabilityOf(answer) : null;
+  if (now === null) return null;
+  const text = textOf(answer);
+  const known = look.alternatives?.find((one) => textOf(one) === text);
+  return [look.answer.probabilities?.[text] ?? (known ? probabilityOf(known) : null), now];
+}
+
+/** How probable the old answer was, and is now; null: the model does not say. @param {Look} changed */
+export function oldChances({ change }) {
+  if (!change?.before.tokens.length) return null;
+  return /** @type {[number, number]} */ ([change.before.before, change.before.after].map(together));
+}
+
+/** @param {[number | null, number]} pair before and after */
+export function chances([one, other]) {
+  const text = one === null ? percent(other) : `${percent(one)} → ${percent(other)}`;
+  return make("b", { class: "mono", title: WHOLE }, text);
+}
+
+/** How probable the old answer was, and is now. @param {Look} changed @param {string} which answer that is */
+function changedParts(changed, which) {
+  const pair = oldChances(changed);
+  const { change } = changed;
+  if (!change || !pair) return [];
   const moved = mostMoved(change.before);
-  const which = isDrawn ? "the likeliest answer before" : "the answer before";
-  const fresh = change.same ? null : probabilityOf(answer);
+  const told = chances(pair);
+  told.classList.add("moved");
   return [
-    make("b", { class: "mono moved", title: WHOLE }, `${percent(one)} → ${percent(other)}`),
-    make("small", {}, ` probability of ${which}`),
+    told,
+    make("small", {}, which),
     moved && make("small", { class: "moved-most" }, `; most at «${shortened(visible(moved.token), 24)}»: `),
     moved && make("span", { class: "mono" }, `${percent(moved.one)} → ${percent(moved.other)}`),
-    fresh !== null && !isDrawn && make("small", {}, `; the new answer: ${percent(fresh)}`),
-  ].filter((part) => part !== null && part !== false);
+  ].filter((part) => part !== null);
 }
 
 /** The part of an answer whose probability changes most. @param {Scored} scored */

@@ -7,14 +7,16 @@ import { imagePicture } from "./overlay.js";
 
 const HOW = "draw with the pointer, or with arrows and space";
 const PAUSE = 150; // milliseconds after the last key until the model is asked
+const TALLEST = 260; // pixels of a text; what is longer scrolls
 const BRUSH = 1.6; // pixels of the model's image
 
 export class TextInput {
   /**
    * @param {string} label @param {(text: string, isFinal: boolean) => void} changed
-   * @param {string} [placeholder]
+   * @param {string} [placeholder] @param {number} [tallest] in pixels
    */
-  constructor(label, changed, placeholder = "Type a sentence") {
+  constructor(label, changed, placeholder = "Type a sentence", tallest = TALLEST) {
+    this.tallest = tallest;
     const later = afterwards((/** @type {string} */ text) => changed(text, false), PAUSE);
     this.area = make("textarea", {
       rows: 1,
@@ -45,7 +47,7 @@ export class TextInput {
 
   grow() {
     this.area.style.height = "0";
-    this.area.style.height = `${Math.min(260, this.area.scrollHeight + 2)}px`;
+    this.area.style.height = `${Math.min(this.tallest, this.area.scrollHeight + 2)}px`;
   }
 }
 

@@ -31,6 +31,7 @@ import { make, reveal } from "../shared/dom.js";
  */
 
 const MOST_KEPT = 24; // looks
+const JSON_HEIGHT = 62; // pixels: two lines; the answer matters more than the brackets
 const MOST_WORDS = 120; // whose links are drawn between them
 
 export class Sentence {
@@ -84,7 +85,9 @@ export class Sentence {
     this.input =
       model.input.kind === "image"
         ? new ImageInput(model, (image) => this.listener.asked(image, true), this.listener.told)
-        : new TextInput(this.label, typed, model.input.kind === "json" ? "Type a JSON value" : undefined);
+        : model.input.kind === "json"
+          ? new TextInput(this.label, typed, "Type a JSON value", JSON_HEIGHT)
+          : new TextInput(this.label, typed);
     this.inputPlace.replaceChildren(this.input.element);
     this.element.toggleAttribute("data-image", model.input.kind === "image");
   }
@@ -190,7 +193,7 @@ export class Sentence {
     const its = answerParts(state, shown === this.changed);
     const walked = typeof given === "string" ? { m: model.name, t: given, ...its } : null;
     const compared = comparedWith(state, look, this.changed, shown, first?.shown(state) ?? null);
-    const seen = { ...compared, written: rowsWritten(shown, state.step, settled), walked };
+    const seen = { ...compared, written: rowsWritten(shown, state.step, settled), walked, model };
     await this.figure.show(shown, settled, state, seen);
     this.drawLinks(state);
   }

@@ -92,10 +92,14 @@ export function editsOf(state) {
   return { without_heads: state.off, without_links: state.cut, replace: state.swap };
 }
 
-/** The examples of a model as they are typed: texts, or values of JSON. @param {Model} model @returns {string[]} */
+/**
+ * The examples of a model as they are typed: values of JSON, or texts, which may have their solution beside them.
+ * @param {Model} model @returns {string[]}
+ */
 export function typedExamples(model) {
   if (model.input.kind === "json") return model.examples.map((one) => JSON.stringify(one));
-  return model.examples.filter((one) => typeof one === "string");
+  const textOf = (/** @type {unknown} */ one) => (one && typeof one === "object" ? Object.values(one)[0] : one);
+  return model.examples.map(textOf).filter((one) => typeof one === "string");
 }
 
 /**

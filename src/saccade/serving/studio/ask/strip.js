@@ -28,7 +28,6 @@ import { MARKS } from "../shared/names.js";
 const NAMESPACE = "http://www.w3.org/2000/svg";
 const LEAST = 0.04; // of a weight that is drawn
 const MOST = 7; // links of one word
-const ROOM = 58; // pixels for links above or between the words
 
 export class Strip {
   /** @param {StripListener} listener */
@@ -82,7 +81,7 @@ export class Strip {
     const attributes = { type: "button", class: "link-word", title: MARKS[label] ?? label };
     const button = make("button", attributes, shortened(visible(label), 24));
     const pointed = () => row !== this.links?.row && this.listener.pointed(row, null);
-    button.addEventListener("pointerenter", pointed);
+    button.addEventListener("pointermove", pointed); // not where a word merely appears under the pointer
     button.addEventListener("focus", pointed);
     button.addEventListener("click", () => this.listener.pinned(row));
     return make("li", {}, button);
@@ -139,7 +138,7 @@ export class Strip {
   link(start, end, column, weight, isCut) {
     const { isSelf, row, cut: cuts, where } = /** @type {Links} */ (this.links);
     const middle = (start.x + end.x) / 2;
-    const rise = Math.min(ROOM - 16, 12 + Math.abs(start.x - end.x) * 0.16);
+    const rise = Math.min(start.top - 16, 12 + Math.abs(start.x - end.x) * 0.16); // what is above the words is free
     const peak = isSelf ? start.top - rise : (start.top + end.bottom) / 2;
     const d = isSelf
       ? `M ${start.x} ${start.top} Q ${middle} ${start.top - 2 * rise} ${end.x} ${start.top}`
@@ -154,6 +153,7 @@ export class Strip {
     sign.textContent = isCut ? "↺" : "✂";
     const handle = svg("g", { class: "handle", role: "button", tabindex: 0, "aria-label": does });
     handle.dataset.link = `${row},${column}`;
+    handle.toggleAttribute("data-pointed", column === this.links?.column);
     handle.append(svg("circle", { cx: middle, cy: peak, r: 10 }), sign);
     const cut = () => this.listener.cut?.(row, column);
     handle.addEventListener("click", cut);

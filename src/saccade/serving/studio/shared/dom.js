@@ -45,6 +45,7 @@ const INVISIBLE = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\
  */
 export function visible(token) {
   if (token === "") return "∅";
+  if (token === "the text") return token; // the row of a pooling, which is no token
   const spaced = token.replace(/^\u2581/, "·").replaceAll("\u2581", "·");
   return spaced
     .replace(/ /g, "·")

@@ -4,6 +4,7 @@ const TOGETHER = { mean: "mean of all heads", max: "maximum of all heads" };
 
 /** @param {string} name an attention, as the server names it */
 export function layerName(name) {
+  if (name === "decoder.cross") return "reading while writing"; // the only attention of a recurrent network
   const found = /^(encoder|decoder)\.(\d+)\.(self|cross)$/.exec(name);
   if (!found) return name;
   const [, side, layer, kind] = found;

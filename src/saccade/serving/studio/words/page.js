@@ -1,5 +1,7 @@
 // Words: what the model has learned of a word: its neighbours, how two words relate, and a map of many.
 
+import { typedExamples } from "../ask/state.js";
+import { addressOf } from "../shared/address.js";
 import { Refused, get, inPath, query } from "../shared/api.js";
 import { make, number, reveal, visible } from "../shared/dom.js";
 import { Scatter } from "./scatter.js";
@@ -42,7 +44,8 @@ class WordsPage {
     this.form = this.makeForm();
     this.neighbours = make("ol", { class: "bars" });
     const about = [make("h2", {}, "Nearest words"), make("p", { class: "quiet" }, MEASURE)];
-    this.near = make("section", { "aria-label": "Neighbours" }, ...about, this.neighbours);
+    this.asked = make("a", { class: "button small", "data-page": "ask" });
+    this.near = make("section", { "aria-label": "Neighbours" }, ...about, this.neighbours, this.asked);
     this.unknown = make("p", { class: "error", role: "alert", hidden: true });
     this.pair = make("section", { class: "pair", "aria-label": "Two words" });
     this.scatter = new Scatter((word) => this.change({ word }));
@@ -120,10 +123,24 @@ class WordsPage {
       const words = isKnown ? [word, ...(parts.other ? [parts.other] : [])].join(",") : "";
       this.drawPlane(await get(`${base}/map?${query({ side: parts.side, words, others: OTHERS, fixed: 1 })}`, signal));
       this.draw(isKnown ? found : { word: "", neighbours: [] });
+      this.offerAsk(model, word, parts.side);
       this.unknown.textContent = isKnown ? "" : found.message; // in the place of the neighbours
       reveal(this.unknown, !isKnown);
     });
     return undefined;
+  }
+
+  /**
+   * The way to a text with the word: an example of the model, or the word alone.
+   * @param {import("../shared/types.js").Model} model @param {string} word @param {string} [side]
+   */
+  offerAsk(model, word, side = model.words[0]) {
+    const has = (/** @type {string} */ text) => text.split(/[^\p{L}\p{N}'’-]+/u).includes(word);
+    const example = typedExamples(model).find(has);
+    reveal(this.asked, side === model.words[0] && model.input.kind === "text");
+    this.asked.href = addressOf("ask", { m: model.name, t: example ?? word });
+    const name = `«${visible(word)}»`;
+    this.asked.textContent = example ? `Try a text with ${name}` : `Try ${name} alone`;
   }
 
   /** Says that a model has no words, and which have. @param {import("../shared/types.js").Model | null} model */
