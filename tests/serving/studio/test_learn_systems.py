@@ -39,7 +39,7 @@ def test_an_agent_looks_at_the_moments_of_others(open_studio: OpenStudio, runnin
     expect(page.locator(".plane-said")).to_contain_text(f"itself {weights[1, 1::count].sum():.2f}")
     assert parts_of(page)["agent"] == "1"
     page.get_by_role("button", name="one moment on").click()
-    expect(page.locator(".plane-said")).to_contain_text("2 ahead, looks at")
+    expect(page.locator(".plane-said")).to_contain_text("2 moments ahead, looks at")
     expect(page.locator(".plane-said")).to_contain_text(f"itself {weights[count + 1, 1::count].sum():.2f}")
     page.get_by_label("The head").select_option(f"{look['layer']}:1")
     one = numbers(running.client, f"/api/looks/{look['id']}/matrix", name=look["layer"], head="1")
@@ -68,7 +68,7 @@ def test_the_moments_play_to_the_end(open_studio: OpenStudio) -> None:
     page = open_scene(open_studio, "s=agents")
     page.get_by_label("Moment", exact=True).fill("0")
     page.get_by_role("button", name="play").click()
-    expect(page.locator(".player-said")).to_have_text("2 ahead")
+    expect(page.locator(".player-said")).to_have_text("2 moments ahead")
     expect(page.get_by_role("button", name="play")).to_be_visible()  # it has stopped by itself
     expect(page.get_by_role("button", name="one moment on")).to_be_disabled()
 

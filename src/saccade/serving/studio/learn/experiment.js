@@ -11,6 +11,6 @@ export function experiment(name) {
   const source = new URL(`./lab/${name}.png`, import.meta.url).href;
   const picture = make("img", { src: source, alt: numbers, loading: "lazy", width: 768, height: 480 });
   const run = make("p", { class: "quiet" }, "Run it yourself: ", make("code", {}, `saccade lab run ${name}`));
-  const said = make("summary", {}, `Measured: “${claim}” This `, make("b", {}, SAID[verdict]), ".");
+  const said = make("summary", {}, `“${claim}” This `, make("b", {}, SAID[verdict]), ".");
   return make("details", { class: "experiment" }, said, make("p", {}, `${numbers}.`), picture, run);
 }

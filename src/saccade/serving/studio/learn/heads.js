@@ -39,8 +39,8 @@ export async function heads(stage) {
     const sorted = [...every].sort((one, other) => sizeOf(other) - sizeOf(one));
     grid.replaceChildren(...sorted.map((one) => card(one, key, model.name, input)));
   };
-  const above = [make("p", { class: "sentence-line" }, input), make("div", { class: "row" }, "sorted by", sort)];
-  stage.picture.append(...above, grid);
+  const sentence = make("p", { class: "sentence-line" }, input);
+  stage.picture.append(sentence, make("div", { class: "row" }, "sorted by", sort), grid);
   draw();
   stage.offer("ask", { m: model.name, t: input });
   return { redraw: draw, follow: async () => draw() };

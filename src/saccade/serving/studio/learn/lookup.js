@@ -47,20 +47,32 @@ export async function lookUp(stage) {
   return { follow: draw };
 }
 
+/** @param {number} power */
+function powerText(power) {
+  if (power >= 1e-3 && power < 1e5) return number(power, 3);
+  return power.toExponential(2).replace("e+", "e").replace("e-", "e−");
+}
+
 /** @param {Walkthrough} walk @param {import("../shared/types.js").WalkDocument} given @param {number} query */
 function rowsOf(walk, given, query) {
   const step = (/** @type {string} */ name) => walk.steps.find((one) => one.name === name)?.values[query] ?? [];
   const [weights, sum] = [step("weights"), step("sum")];
+  const scores = step("scaled").length ? step("scaled") : step("scores");
+  const powers = scores.map((/** @type {number} */ score) => Math.exp(score));
+  const total = powers.reduce((/** @type {number} */ all, /** @type {number} */ power) => all + power, 0);
   const cells = (/** @type {number[]} */ some, /** @type {number} */ digits) =>
     some.map((one) => make("td", { class: "mono" }, number(one, digits)));
-  const head = ["key", "", "", "share of the attention", "value", "", ""].map((text) => make("th", {}, text));
+  const titles = ["key", "", "", "score", "e^score", "share of their sum", "value", "", ""];
+  const head = titles.map((text) => make("th", {}, text));
   const rows = weights.map((/** @type {number} */ weight, /** @type {number} */ key) => {
     const bar = make("span", { class: "share-bar", "--share": String(weight) });
     const told = make("span", { class: "mono", "data-weight": key }, number(weight, 4));
     const share = make("td", { class: "share" }, bar, told);
-    return make("tr", {}, ...cells(given.keys[key], 1), share, ...cells(given.values[key], 1));
+    const made = [cells([scores[key]], 2)[0], make("td", { class: "mono" }, powerText(powers[key]))];
+    return make("tr", {}, ...cells(given.keys[key], 1), ...made, share, ...cells(given.values[key], 1));
   });
-  const answer = make("td", { colspan: 3, class: "answer-name" }, "what the look-up gives");
-  const last = make("tr", { class: "total" }, answer, make("td", {}), ...cells(sum, 3));
+  const answer = make("td", { colspan: 4, class: "answer-name" }, "sum, and what the look-up gives");
+  const all = make("td", { class: "mono" }, powerText(total));
+  const last = make("tr", { class: "total" }, answer, all, make("td", {}), ...cells(sum, 3));
   return [make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows, last)];
 }

@@ -51,7 +51,9 @@ class LearnPage {
     this.try = make("a", { class: "button", hidden: true }, "Try it yourself");
     this.list = make("ol", { class: "scene-list", "aria-label": "Scenes" });
     const ways = make("div", { class: "row scene-ways" }, this.back, this.on, this.try, this.list);
-    this.measured = make("div", { class: "measured" });
+    this.claims = make("div", {});
+    const measured = make("summary", {}, "What we measured about this");
+    this.measured = make("details", { class: "measured" }, measured, this.claims);
     this.element = make("div", { class: "learn" }, this.title, this.caption, this.picture, ways, this.measured);
     this.shown = "";
     /** @type {AbortController | null} */
@@ -93,7 +95,9 @@ class LearnPage {
     this.title.textContent = scene.title;
     this.caption.textContent = scene.caption;
     this.picture.replaceChildren();
-    this.measured.replaceChildren(...(scene.experiments ?? []).map(experiment));
+    this.measured.open = false;
+    this.claims.replaceChildren(...(scene.experiments ?? []).map(experiment));
+    reveal(this.measured, this.claims.childElementCount > 0);
     this.picture.dataset.scene = scene.name;
     delete this.picture.dataset.ready;
     this.opened = {};
@@ -146,7 +150,7 @@ class LearnPage {
         const href = addressOf("learn", { s: one.name });
         const current = one === scene ? "step" : null;
         const label = `${number + 1}: ${one.title}`;
-        const attributes = { href, "data-page": "learn", title: one.title, "aria-current": current };
+        const attributes = { href, "data-page": "learn", "data-title": one.title, "aria-current": current };
         return make("li", {}, make("a", { ...attributes, "aria-label": label }, `${number + 1}`));
       }),
     );

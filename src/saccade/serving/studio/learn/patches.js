@@ -29,10 +29,10 @@ class Patches {
     this.head = make("select", { "aria-label": "The head", onchange: () => go({ head: this.head.value }) });
     this.answer = make("p", { class: "scene-answer" });
     this.said = make("p", { id: "patch-said", role: "status" });
-    this.row = 0;
-    this.column = 0;
+    /** @type {[number, number] | null} */
+    this.chosen = null; // patches that were pointed at; null: those with the strongest link
     this.overlay = new Overlay((row, column) => {
-      [this.row, this.column] = [row ?? this.row, column];
+      this.chosen = [row ?? this.chosen?.[0] ?? 0, column];
       this.draw();
     }, "patch-said");
     const choices = make("div", { class: "row" }, this.image, this.head);
@@ -63,8 +63,9 @@ class Patches {
 
   draw() {
     if (!this.shown) return;
-    const { row, column } = this;
     const { matrix, look, attention } = this.shown;
+    this.chosen ??= strongest(matrix);
+    const [row, column] = this.chosen;
     if (look.image) this.overlay.show(look.image, matrix, row, column);
     const chance = probabilityOf(look.answer);
     const told = make("span", { class: "mono" }, chance === null ? "" : percent(chance));
@@ -75,6 +76,16 @@ class Patches {
     const pair = [name(attention.rows, row), name(attention.columns, column)];
     this.said.textContent = `patch ${pair[0]} looks at patch ${pair[1]} with weight ${weight}`;
   }
+}
+
+/**
+ * The link between two patches that has the most weight.
+ * @param {import("../shared/types.js").Matrix} matrix @returns {[number, number]}
+ */
+function strongest({ values, columns }) {
+  const weights = values.map((weight, place) => (Math.floor(place / columns) === place % columns ? 0 : weight));
+  const place = weights.indexOf(Math.max(...weights));
+  return [Math.floor(place / columns), place % columns];
 }
 
 /** @param {Stage} stage */

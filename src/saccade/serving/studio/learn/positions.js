@@ -11,8 +11,7 @@ const COUNT = 48;
 const WIDTH = 64;
 const CHOSEN = 12;
 const LEGEND =
-  "Left: a row for each position, a column for each wave, from −1 to 1. " +
-  "Right: how well each position matches the chosen one.";
+  "Left: a row for each position, a column for each wave. Right: how well each position matches the chosen one.";
 /** @type {[string, string][]} */
 const STARTS = [
   ["0", "0 to 47"],

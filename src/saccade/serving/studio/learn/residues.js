@@ -22,7 +22,7 @@ import { hasModels } from "./lesson.js";
 
 const LESSON = "hairpins";
 const STRONGEST = 4;
-const SIDE = 300; // pixels
+const SIDE = () => 0.44 * innerHeight; // pixels
 
 class Residues {
   /** @param {Stage} stage @param {Model} model */

@@ -38,15 +38,17 @@ export const SCENES = [
     name: "look-up",
     title: "Softmax: attention is a soft look-up",
     caption:
-      "A query is compared with every key; the better they match, the more of that key's value is taken. " +
-      "At a low temperature it is a dictionary that finds one entry; at a high one it mixes all entries.",
+      "A query is compared with every key; softmax turns the scores into shares, and so much of each value is taken. " +
+      "At a low temperature this is a dictionary that finds one entry; at a high one it mixes all entries.",
     experiments: ["scaled-scores", "sparse-weights", "hard-and-soft"],
     open: lookUp,
   },
   {
     name: "attention",
     title: "From inputs to outputs: scores, softmax, sum",
-    caption: "Every number is computed from other numbers: point at one to see which, and how.",
+    caption:
+      "Every number is computed from others: point at one to see which, and how. " +
+      "Type over a given number, and all that is computed from it changes.",
     open: steps,
   },
   {

@@ -2,6 +2,8 @@
 
 import { inPath, post, weightsOf } from "../shared/api.js";
 import { openingOf, openingParts } from "../ask/opening.js";
+import { differing } from "../ask/answers.js";
+import { freshChances, oldChances, probabilityOf } from "../ask/headline.js";
 import { optionsOf, readState } from "../ask/state.js";
 import { unknownOf } from "../ask/sentence-text.js";
 import { Strip } from "../ask/strip.js";
@@ -71,12 +73,29 @@ function stripOf(stage, cut, told = (/** @type {number} */ _row) => undefined) {
   return { show, strip };
 }
 
-/** @param {string} label @param {string} text @param {Look} look */
-function answerLine(label, text, look) {
-  const chance = look.answer.log_probability;
+/**
+ * An answer, and its probability; after a change, what that was before and is now.
+ * @param {string} label @param {(string | Node)[]} text @param {(number | null)[]} chances
+ */
+function answerLine(label, text, chances) {
+  const known = chances.flatMap((one) => (one === null ? [] : [percent(one)]));
   const title = "The probability that the model gives to this whole answer";
-  const said = typeof chance === "number" ? make("span", { class: "mono", title }, percent(Math.exp(chance))) : null;
-  return make("p", { class: "scene-answer" }, make("small", {}, label), make("b", { dir: "auto" }, text), said);
+  const said = make("span", { class: "mono", title }, known.join(" → "));
+  return make("p", { class: "scene-answer" }, make("small", {}, label), make("b", { dir: "auto" }, ...text), said);
+}
+
+/** What the model answers, and how probable that is. @param {Look} look */
+function plainAnswer({ answer }) {
+  return answerLine("the model answers", [String(answer.text)], [probabilityOf(answer)]);
+}
+
+/** Both answers, each with its probability before and after the cut. @param {Look} before @param {Look} after */
+function bothAnswers(before, after) {
+  const [old, fresh] = [before, after].map(({ answer }) => String(answer.text));
+  const lines = [answerLine("before", differing(fresh, old), oldChances(after) ?? [probabilityOf(before.answer)])];
+  lines.push(answerLine("after", differing(old, fresh), freshChances(before, after) ?? oldChances(after) ?? []));
+  const note = "Behind each answer: its probability before the cut → after it.";
+  return [...lines, make("p", { class: "quiet" }, note)];
 }
 
 /** Words and their links; the link that decides is drawn first. @param {Stage} stage */
@@ -90,7 +109,7 @@ export async function links(stage) {
     strongest.style.visibility = row === opening.row ? "visible" : "hidden"; // it is of one word alone
   });
   await show(look, opening.name, opening.row, opening.column);
-  stage.picture.append(answerLine("the model answers", String(look.answer.text), look), strongest);
+  stage.picture.append(plainAnswer(look), strongest);
   stage.offer("ask", { m: model.name, ...openingParts(opening) });
 }
 
@@ -121,8 +140,7 @@ export async function cut(stage) {
     const edits = { without_links: cutOf(before, name, from, to) };
     const look = cutAt ? await ask(model, input, stage.signal, edits) : before;
     await show(look, name, from, to, cutAt);
-    const first = answerLine(cutAt ? "before" : "the model answers", String(before.answer.text), before);
-    answers.replaceChildren(first, ...(cutAt ? [answerLine("after", String(look.answer.text), look)] : []));
+    answers.replaceChildren(...(cutAt ? bothAnswers(before, look) : [plainAnswer(before)]));
     const outcome = look.answer.text === before.answer.text ? "the answer stays the same" : "the answer is another one";
     if (cutAt) stage.say(`The link is cut in all heads of ${layerName(name)}: ${outcome}.`);
   };
@@ -132,6 +150,9 @@ export async function cut(stage) {
   });
   stage.picture.append(answers);
   await draw();
+  const { labels } = before.axes[(before.attentions.find((one) => one.name === name) ?? before.attentions[0]).rows];
+  const link = `the line from «${labels[row]}» to «${labels[column]}»`;
+  stage.say(`Click the scissors on ${link}. The model answers again without this link.`);
   stage.offer("ask", { m: model.name, ...openingParts(opening) });
 }
 
@@ -156,16 +177,17 @@ export async function own(stage) {
   const { show, strip } = stripOf(stage, null);
   const answer = make("div", { class: "scene-answers", "aria-live": "polite" });
   stage.picture.append(answer);
+  /** @returns {Promise<void>} */
   const draw = async () => {
     if (document.activeElement !== field) field.value = stage.parts().t ?? opening.input;
     const text = (stage.parts().t ?? opening.input).trim();
     reveal(strip.element, text !== "");
     if (!text) return answer.replaceChildren(make("p", { class: "quiet" }, "Type a sentence."));
     const look = await ask(model, text, stage.signal);
-    if (text !== (stage.parts().t ?? opening.input).trim()) return undefined; // another one was typed meanwhile
+    if (text !== (stage.parts().t ?? opening.input).trim()) return draw(); // another one was typed meanwhile
     await show(look, opening.name, text === opening.input ? opening.row : 0, -1);
     const note = make("p", { class: "quiet" }, unknownOf(model, look, text));
-    answer.replaceChildren(answerLine("the model answers", String(look.answer.text), look), note);
+    answer.replaceChildren(plainAnswer(look), note);
     stage.offer("ask", { m: model.name, t: text, a: opening.name, h: "mean" });
     return undefined;
   };

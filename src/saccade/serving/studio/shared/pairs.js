@@ -20,7 +20,7 @@ const LETTERS = 9; // pixels that a cell must have for its letter to be written
 export class PairMatrix {
   /**
    * @param {(first: number, second: number) => void} chosen two bases, counted from 1
-   * @param {number} side of the matrix at most, in pixels
+   * @param {() => number} side of the matrix at most, in pixels
    */
   constructor(chosen, side) {
     this.chosen = chosen;
@@ -61,7 +61,7 @@ export class PairMatrix {
   redraw() {
     if (!this.shown || !this.element.clientWidth) return;
     const length = this.shown.sequence.length;
-    const cell = Math.min(this.side, this.element.clientWidth) / length;
+    const cell = Math.min(this.side(), this.element.clientWidth) / length;
     this.drawArcs(this.shown, cell);
     this.drawMatrix(this.shown, cell, length);
   }

@@ -168,7 +168,8 @@ function sentenceOf(scene, names) {
 /** @param {number} moment */
 export function momentName(moment) {
   if (moment === 0) return "now";
-  return moment < 0 ? `${-moment} before` : `${moment} ahead`;
+  const count = `${Math.abs(moment)} ${Math.abs(moment) === 1 ? "moment" : "moments"}`;
+  return moment < 0 ? `${count} before` : `${count} ahead`;
 }
 
 /** @param {string} name @param {Record<string, string | number | null>} attributes */
