@@ -71,6 +71,42 @@ def test_from_all_of_it_to_one_number(open_studio: OpenStudio, running: Running,
     page.wait_for_selector(".map[data-level='4']")
 
 
+def test_one_row_is_told_in_words_beside_the_map(
+    open_studio: OpenStudio, running: Running, look: dict[str, Any]
+) -> None:
+    """Wrong before: the right half of a wide window was empty."""
+    page = open_map(open_studio, width=1600)
+    asked = {"name": look["layer"], "head": int(look["head"])}
+
+    def exact(row: int) -> np.ndarray:
+        found = numbers(
+            running.client, f"/api/looks/{look['id']}/tile", rows=f"{row}:{row + 1}", columns="0:630", **asked
+        )
+        return found[0]
+
+    def told() -> list[tuple[int, float]]:
+        items = page.locator(".row-list [data-weight]").all()
+        return [(int(one.get_attribute("data-weight") or -1), number(one.inner_text())) for one in items]
+
+    expect(page.locator(".map-row h2")).to_have_text("«the» (315) looks at")
+    assert [value for _, value in told()] == [round(float(one), 4) for one in np.sort(exact(315))[::-1][:14]]
+    box = page.locator(".map").bounding_box()
+    beside = page.locator(".map-row").bounding_box()
+    assert box is not None
+    assert beside is not None
+    assert beside["x"] >= box["x"] + box["width"]
+    assert beside["x"] + beside["width"] > 1500
+    page.mouse.click(box["x"] + 200, box["y"] + 300)
+    row = reading(page)[0]
+    expect(page.locator(".map-row h2")).to_contain_text(f"({row}) looks at")
+    page.wait_for_function(f"() => new URL(location.href).searchParams.get('row') === '{row}'")
+    assert all(value == pytest.approx(exact(row)[column], abs=5.01e-5) for column, value in told())
+    column = told()[0][0]
+    page.locator(".row-list button").first.click()  # leads to that weight on the map
+    page.wait_for_selector(".map[data-ready=yes][data-level='1']")
+    assert float(parts_of(page)["x"]) == pytest.approx(column, abs=0.06)
+
+
 def test_a_weight_without_a_pixel_of_its_own_is_pooled_and_the_page_says_so(open_studio: OpenStudio) -> None:
     """Wrong before: "exact weights" where 565 weights shared 430 pixels, and two in five were never drawn."""
     page = open_map(open_studio)

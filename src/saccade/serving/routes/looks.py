@@ -57,11 +57,12 @@ _BINARY: dict[int | str, dict[str, Any]] = {
 async def tile(
     request: Request, id: str, name: Name, head: HeadName = "mean", rows: Part = None, columns: Part = None
 ) -> Any:
-    """The exact weights of a part of an attention, at most 1024 by 1024."""
+    """The exact weights of a part of an attention, at most 1024 by 1024, or of one row of any length."""
 
     def draw(look: Look) -> Response:
         row_part, column_part = _parts(look.view, name, rows, columns)
-        _check_size(len(row_part), len(column_part))
+        if len(row_part) > 1:
+            _check_size(len(row_part), len(column_part))
         return _numbers(look.view.tile(name, _head(head), row_part, column_part))
 
     return await _drawn(request, id, draw)

@@ -6,6 +6,7 @@ import { layerName } from "../shared/names.js";
 
 /**
  * @typedef {import("../shared/types.js").Attention} Attention
+ * @typedef {import("../shared/types.js").Look} Look
  * @typedef {object} Chosen
  * @property {(value: string) => void} text  a number of words, or "own"
  * @property {(text: string) => void} read  a text of one's own
@@ -87,9 +88,10 @@ export class MapChoices {
     this.area.rows = isThere ? 2 : 6;
   }
 
-  /** @param {Attention[]} attentions @param {Attention} attention @param {string} head @param {string} pool */
-  showLayers(attentions, attention, head, pool) {
-    this.layer.replaceChildren(...attentions.map(({ name }) => make("option", { value: name }, layerName(name))));
+  /** @param {Look} look @param {Attention} attention @param {string} head @param {string} pool */
+  showLayers({ attentions, axes }, attention, head, pool) {
+    const offered = attentions.filter((one) => axes[one.rows].tokens.length > 1);
+    this.layer.replaceChildren(...offered.map(({ name }) => make("option", { value: name }, layerName(name))));
     this.layer.value = attention.name;
     const numbers = Array.from({ length: attention.heads }, (_, one) => make("option", { value: one }, `${one + 1}`));
     this.head.replaceChildren(

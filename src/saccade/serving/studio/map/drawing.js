@@ -40,7 +40,7 @@ export function drawNumbers(context, view, part) {
 }
 
 /**
- * The edge of the matrix, and the cell that is pointed at.
+ * The edge of the matrix, the row that is told beside it, and the cell that is pointed at.
  * @param {CanvasRenderingContext2D} context @param {MapView} view @param {Part} part
  */
 export function drawFrame(context, view, part) {
@@ -49,6 +49,11 @@ export function drawFrame(context, view, part) {
   context.lineWidth = 1;
   const [x, y] = [view.toPixels(0, part.left, LEFT), view.toPixels(0, part.top, TOP)];
   context.strokeRect(x - 0.5, y - 0.5, view.columns.length * scale + 1, view.rows.length * scale + 1);
+  if (view.marked >= 0) {
+    context.strokeStyle = styleColour("accent");
+    const top = view.toPixels(view.marked, part.top, TOP);
+    context.strokeRect(x - 0.5, top - 1, view.columns.length * scale + 1, Math.max(scale, 1) + 2);
+  }
   if (!view.pointed) return;
   const size = Math.max(scale, 7);
   const middle = (/** @type {number} */ at) => at + scale / 2 - size / 2;

@@ -10,11 +10,12 @@ export class Gestures {
     this.view = view;
     /** @type {Map<number, {x: number, y: number}>} */
     this.pointers = new Map();
+    this.isClick = false; // so far: the pointer was not moved
     const { canvas, element } = view;
     canvas.addEventListener("pointerdown", (event) => this.onDown(event));
     canvas.addEventListener("pointermove", (event) => this.onMove(event));
-    for (const kind of ["pointerup", "pointercancel"])
-      canvas.addEventListener(kind, (event) => this.pointers.delete(/** @type {PointerEvent} */ (event).pointerId));
+    canvas.addEventListener("pointerup", (event) => this.onUp(event));
+    canvas.addEventListener("pointercancel", (event) => this.pointers.delete(event.pointerId));
     canvas.addEventListener("pointerleave", () => (view.pointer = null));
     canvas.addEventListener("dblclick", (event) => view.zoomAt(2, event));
     element.addEventListener("wheel", (event) => this.onWheel(event), { passive: false });
@@ -32,6 +33,16 @@ export class Gestures {
   onDown(event) {
     this.view.canvas.setPointerCapture(event.pointerId);
     this.pointers.set(event.pointerId, { x: event.clientX, y: event.clientY });
+    this.isClick = this.pointers.size === 1;
+    this.view.pointer = event;
+  }
+
+  /** A click without a movement chooses a row. @param {PointerEvent} event */
+  onUp(event) {
+    const { view } = this;
+    this.pointers.delete(event.pointerId);
+    view.point(view.part);
+    if (this.isClick && view.pointed) view.chosen(view.pointed.row);
   }
 
   /** @param {PointerEvent} event */
@@ -43,6 +54,7 @@ export class Gestures {
     const other = [...this.pointers.entries()].find(([id]) => id !== event.pointerId)?.[1];
     const now = { x: event.clientX, y: event.clientY };
     this.pointers.set(event.pointerId, now);
+    if (now.x !== before.x || now.y !== before.y) this.isClick = false;
     const { x, y, scale } = view.place;
     if (!other) return view.go({ x: x - (now.x - before.x) / scale, y: y - (now.y - before.y) / scale, scale });
     const far = (/** @type {{x: number, y: number}} */ one) => Math.hypot(one.x - other.x, one.y - other.y) || 1;
@@ -65,6 +77,7 @@ export class Gestures {
       "=": () => view.zoomAt(2),
       "-": () => view.zoomAt(0.5),
       0: () => view.go(view.whole()),
+      Enter: () => view.chosen(Math.min(view.rows.length - 1, Math.floor(y))),
     };
     const run = moves[event.key];
     if (!run) return;

@@ -8,7 +8,9 @@ import { GivenText } from "./given.js";
 import { Inking } from "./ink.js";
 import { keepText } from "./text.js";
 import { askInstead, countOf, headOf, isReader, longestAxis, mappedAttention, placeOf } from "./reading.js";
-import { readOrRefuse, readersBut, shownOf, waysOut, whyNoReader } from "./reading.js";
+import { readFirst, readOrRefuse, readersBut, shownOf, waysOut, whyNoReader } from "./reading.js";
+import { Note } from "./note.js";
+import { RowPanel } from "./row.js";
 import { MapView } from "./view.js";
 import { Tiles } from "./tiles.js";
 
@@ -25,7 +27,7 @@ import { Tiles } from "./tiles.js";
 const PAUSE = 200; // milliseconds: after the address has been written
 const LOST = "The text that this link refers to was pasted into another browser; paste it again here.";
 const ONE_ROW = "This model has no square matrix of weights to map: it looks at the text once, with a single row.";
-const NO_PLACE = { x: null, y: null, z: null };
+const NO_PLACE = { x: null, y: null, z: null, row: null };
 
 /** @param {HTMLElement} place @param {Studio} studio @returns {PageView} */
 export function open(place, studio) {
@@ -39,8 +41,7 @@ class MapPage {
   constructor(studio) {
     this.studio = studio;
     this.readout = make("p", { id: "map-readout", class: "readout", role: "status", "aria-live": "polite" });
-    // so that a screen reader announces only changes
-    const isNew = (/** @type {string} */ text) => text !== this.readout.textContent;
+    const isNew = (/** @type {string} */ text) => text !== this.readout.textContent; // a screen reader tells changes
     const tell = (/** @type {string} */ text) => isNew(text) && this.readout.replaceChildren(text);
     this.view = new MapView((place) => this.moved(place), tell);
     this.choices = new MapChoices({
@@ -51,10 +52,12 @@ class MapPage {
     });
     this.legend = new Legend();
     this.summary = make("p", { class: "quiet" });
-    this.note = make("div", { class: "row map-note", role: "status", hidden: true });
-    const below = make("div", { class: "row" }, this.legend.element, this.summary);
-    this.frame = make("div", { class: "map-frame" }, this.readout, this.view.element, below);
-    const above = [make("h1", { class: "unseen" }, "Map"), this.choices.element, this.choices.paste, this.note];
+    this.note = new Note();
+    const below = make("div", { class: "row" }, this.legend.element, this.view.label, this.summary);
+    this.row = new RowPanel(this.view, (row) => this.change({ row }), (error) => this.failed(error));
+    const stage = make("div", { class: "map-stage" }, this.view.element, this.row.element);
+    this.frame = make("div", { class: "map-frame" }, this.readout, stage, below);
+    const above = [make("h1", { class: "unseen" }, "Map"), this.choices.element, this.choices.paste, this.note.element];
     this.element = make("div", { class: "map-page" }, ...above, this.frame);
     /** @type {Reading | null} */
     this.reading = null;
@@ -73,7 +76,7 @@ class MapPage {
 
   get keys() {
     return {
-      "← ↑ → ↓": { does: "move over the map", run: () => undefined },
+      "← ↑ → ↓ Enter": { does: "move over the map; tell its middle row", run: () => undefined },
       "+ −": { does: "zoom in, zoom out", run: () => undefined },
       0: { does: "all of it", run: () => this.view.go(this.view.whole()) },
     };
@@ -90,8 +93,7 @@ class MapPage {
     const model = this.studio.model();
     reveal(this.choices.element, Boolean(model && isReader(model)));
     if (!model || !isReader(model)) return this.offerReaders(model);
-    this.turn += 1;
-    const { turn } = this;
+    const turn = (this.turn += 1);
     const text = await this.given.textOf(parts, model);
     if (turn !== this.turn) return undefined; // another text was requested in the meantime
     this.showTexts(parts, model, text);
@@ -122,13 +124,17 @@ class MapPage {
   async readLook(model, text, key) {
     this.wanted = key;
     this.clear("Reading the text; its map appears after the last word.");
-    const { found, status } = await readOrRefuse(this.studio, model, text);
+    const first = await readFirst(this.studio, model, text);
+    if (first?.found && this.wanted === key) {
+      this.reading = first.found;
+      this.draw(this.studio.parts(), model, first.told);
+    }
+    const { found, status } = first && !first.found ? first : await readOrRefuse(this.studio, model, text);
     if (this.wanted !== key) return false;
     this.wanted = "";
     if (!found) {
-      const again = make("button", { type: "button", onclick: () => void this.show(this.studio.parts()) }, "Read it");
-      const ways = waysOut(this.studio, model, status);
-      this.clear("This text was not read, so there is no map of it.", ...(ways.length ? ways : [again]));
+      const ways = waysOut(this.studio, model, status, () => void this.show(this.studio.parts()));
+      this.clear("This text was not read, so there is no map of it.", ...ways);
       return false;
     }
     [this.reading, this.read] = [found, key];
@@ -152,13 +158,7 @@ class MapPage {
     this.summary.textContent = "";
     this.choices.showMap(false);
     reveal(this.frame, false);
-    this.say(why, ...ways);
-  }
-
-  /** @param {string} sentence @param {...HTMLElement} ways */
-  say(sentence, ...ways) {
-    this.note.replaceChildren(make("span", {}, sentence), ...ways);
-    reveal(this.note, sentence !== "");
+    this.note.say(why, ...ways);
   }
 
   /** @param {Model | null} model one that cannot be shown here */
@@ -168,8 +168,8 @@ class MapPage {
     this.stop(whyNoReader(model, able.length > 0), ...able);
   }
 
-  /** @param {Parts} parts @param {Model} model */
-  draw(parts, model) {
+  /** @param {Parts} parts @param {Model} model @param {string} [told] above the map */
+  draw(parts, model, told = "") {
     const look = this.reading?.look;
     const attention = look && mappedAttention(look, parts.a);
     if (!look?.id || !attention) return this.clear(look?.why ?? ONE_ROW, askInstead(this.studio, model));
@@ -177,13 +177,13 @@ class MapPage {
     const { head, pool } = headOf(parts, look, attention);
     const tiles = this.tilesOf(look.id, rows.length, columns.length);
     tiles.use({ name: attention.name, head, pool });
-    const offered = look.attentions.filter((one) => look.axes[one.rows].tokens.length > 1);
-    this.choices.showLayers(offered, attention, head, pool);
+    this.choices.showLayers(look, attention, head, pool);
     this.summary.textContent = `${rows.length.toLocaleString("en")} × ${columns.length.toLocaleString("en")} weights`;
-    this.say(shownOf(model, columns.length, this.reading?.tokens ?? 0));
+    this.note.say(told || shownOf(model, columns.length, this.reading?.tokens ?? 0));
     this.choices.showMap(true);
     reveal(this.frame, true);
     this.view.show(tiles, rows, columns, placeOf(parts));
+    this.row.show(tiles, rows, columns, parts.row);
     this.chooseInk();
     return undefined;
   }
@@ -193,8 +193,7 @@ class MapPage {
     const { tiles } = this;
     if (tiles?.look === id && tiles.rows === rows && tiles.columns === columns) return tiles;
     tiles?.end();
-    const failed = (/** @type {unknown} */ error) => this.failed(error);
-    return (this.tiles = new Tiles(id, rows, columns, () => this.arrived(), failed));
+    return (this.tiles = new Tiles(id, rows, columns, () => this.arrived(), (error) => this.failed(error)));
   }
 
   /** @param {string} value */

@@ -15,6 +15,8 @@ import { make, within } from "../shared/dom.js";
 
 const USUAL = 500; // words
 const MOST = 65_536;
+const LONG = 6000; // words that take seconds to read,
+const FIRST = 1000; // and as many as are read at once
 const FINAL = [200, 400, 413]; // refused, and asking again would not help
 
 /**
@@ -105,11 +107,25 @@ export function placeOf({ x, y, z }) {
 }
 
 /**
- * Where a text was refused, and would be again: what else there is to do.
- * @param {Studio} studio @param {Model} model @param {number} status
+ * What there is to do where a text was not read: something else, if it would be refused again.
+ * @param {Studio} studio @param {Model} model @param {number} status @param {() => void} again
  */
-export function waysOut(studio, model, status) {
-  return FINAL.includes(status) ? [askInstead(studio, model), ...readersBut(studio, model)] : [];
+export function waysOut(studio, model, status, again) {
+  if (FINAL.includes(status)) return [askInstead(studio, model), ...readersBut(studio, model)];
+  return [make("button", { type: "button", onclick: again }, "Read it")];
+}
+
+/**
+ * Reads the first words of a text that takes long to read, so that there is something to see; null: it does not.
+ * @param {Studio} studio @param {Model} model @param {string} text
+ */
+export async function readFirst(studio, model, text) {
+  const words = text.split(/\s+/);
+  if (words.length <= LONG) return null;
+  const read = await readOrRefuse(studio, model, words.slice(0, FIRST).join(" "));
+  const [some, all] = [FIRST, words.length].map((count) => count.toLocaleString("en"));
+  const told = `This is the map of the first ${some} of ${all} words; the whole text is being read.`;
+  return { ...read, told };
 }
 
 /**

@@ -15,7 +15,6 @@ import { COARSEST } from "./tiles.js";
 
 const LARGEST = 64; // pixels a token
 const WITH_NUMBERS = 46;
-const BELOW = 80; // pixels from the matrix to the lower edge of what is said of it
 
 export class MapView {
   /** @param {(place: Place) => void} moved @param {(text: string) => void} told the cell that is read out */
@@ -27,10 +26,10 @@ export class MapView {
       role: "application",
       "aria-roledescription": "map",
       "aria-describedby": "map-readout",
-      "aria-label": "The whole matrix; use the arrow keys to move, and + and − to zoom",
+      "aria-label": "The whole matrix; use the arrow keys to move, + and − to zoom, and Enter to tell the middle row",
     };
-    this.label = make("div", { class: "map-label" });
-    this.element = make("div", { class: "map", tabindex: "0", ...role }, this.canvas, this.label);
+    this.label = make("p", { class: "map-label" }); // what a cell is
+    this.element = make("div", { class: "map", tabindex: "0", ...role }, this.canvas);
     /** @type {Tiles | null} */
     this.tiles = null;
     /** @type {string[]} */
@@ -43,6 +42,9 @@ export class MapView {
     this.pointed = null;
     /** @type {{clientX: number, clientY: number} | null} the mouse, if it is what points */
     this.pointer = null;
+    /** @type {(row: number) => void} */
+    this.chosen = () => undefined; // a row that was clicked
+    this.marked = -1; // the row that is told beside the map
     this.waitingSince = 0;
     /** @type {number | undefined} */
     this.timer = undefined;
@@ -56,6 +58,7 @@ export class MapView {
    */
   show(tiles, rows, columns, place) {
     if (rows !== this.rows || columns !== this.columns) this.pointed = null;
+    if (tiles !== this.tiles) delete this.element.dataset.ready;
     [this.tiles, this.rows, this.columns] = [tiles, rows, columns];
     this.place = place ?? this.whole();
     this.redraw();
@@ -178,8 +181,6 @@ export class MapView {
     context.restore();
     drawLabels(context, this, part, width, height);
     this.label.textContent = this.described(level, part, ready, refused, all);
-    const below = height - this.toPixels(this.rows.length, part.top, TOP) - BELOW; // where there is room
-    this.label.style.bottom = `${within(below, 10, height - TOP - BELOW)}px`;
     if (this.pointed) this.told(this.readOut(this.pointed.row, this.pointed.column));
     this.element.dataset.ready = ready < all ? "no" : "yes";
     this.element.dataset.level = String(level);
@@ -230,17 +231,9 @@ export class MapView {
       // The last cells of a tile may stand for fewer weights than the others.
       const across = (tile.right - tile.left) / tile.cell[1];
       const down = (tile.bottom - tile.top) / tile.cell[0];
-      context.drawImage(
-        picture,
-        0,
-        0,
-        across,
-        down,
-        x,
-        y,
-        (tile.right - tile.left) * this.place.scale,
-        (tile.bottom - tile.top) * this.place.scale,
-      );
+      const { scale } = this.place;
+      const size = [(tile.right - tile.left) * scale, (tile.bottom - tile.top) * scale];
+      context.drawImage(picture, 0, 0, across, down, x, y, size[0], size[1]);
     }
   }
 }
