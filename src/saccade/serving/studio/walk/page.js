@@ -110,7 +110,7 @@ class WalkPage {
       this.accepted = parts.e ?? null;
       this.draw(walk, parts, !isOther);
       const model = parts.from === FROM_MODEL ? (this.studio.model()?.name ?? null) : null;
-      await this.architecture.show(model, this.source.key);
+      await this.architecture.show(model, this.source.key).then(() => this.flow.draw()); // below it
     });
   }
 
