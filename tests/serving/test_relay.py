@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
+from pathlib import Path
+
 import pytest
 
+from saccade.serving.processes import neighbours
+from saccade.serving.processes.neighbours import Neighbours, socket_path
 from saccade.serving.processes.relay import _Response
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n"
@@ -42,3 +48,23 @@ def test_being_told_to_go_on_is_no_answer_yet() -> None:
     assert not answer.has_begun
     assert not answer.ends_with(b"HTTP/1.1 2")
     assert answer.has_begun
+
+
+def test_a_worker_that_hangs_does_not_hide_the_metrics_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(neighbours, "METRICS_SECONDS", 0.2)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(HEAD + b"content-length: 4\r\n\r\nfine")
+        writer.close()
+
+    async def ask() -> list[str]:
+        with socket.socket(socket.AF_UNIX) as silent:
+            silent.bind(str(socket_path(tmp_path, 1)))
+            silent.listen()
+            async with await asyncio.start_unix_server(answer, socket_path(tmp_path, 2)):
+                return await Neighbours(tmp_path, 0, 3).metrics([])
+
+    assert asyncio.run(ask()) == ["fine"]

@@ -16,6 +16,8 @@ from saccade.serving.http.refusals import Refused
 __all__ = ["Neighbours", "socket_path"]
 
 LOOKS = "/api/looks/"
+#: How long a worker that is asked for metrics may take; one that hangs must not hide the metrics of the others.
+METRICS_SECONDS = 5.0
 #: Headers that belong to one connection.
 _HOP = (b"connection", b"transfer-encoding", b"expect", b"keep-alive", b"content-length")
 
@@ -92,9 +94,9 @@ class Neighbours:
         return int(first.split()[1]), kept, content
 
     async def metrics(self, headers: list[tuple[bytes, bytes]]) -> list[str]:
-        """The metrics of every other worker that answers."""
+        """The metrics of every other worker that answers in time."""
         others = [number for number in range(self.count) if number != self.number]
         passed = [(name, value) for name, value in headers if name not in _HOP]
-        asked = (self._ask(number, "GET", b"/metrics?own=1", passed) for number in others)
+        asked = (asyncio.wait_for(self._ask(one, "GET", b"/metrics?own=1", passed), METRICS_SECONDS) for one in others)
         found = await asyncio.gather(*asked, return_exceptions=True)
         return [one[2].decode() for one in found if not isinstance(one, BaseException) and one[0] == 200]
