@@ -140,11 +140,11 @@ def in_the_page(url: str, client: httpx.Client, words: int) -> None:
         page.goto(f"{url}/ask?m=model")
         cuts(page)
         answers(page, client)
-        pasted(page, url)
         tile, count = first_picture(page, f"{url}/map?m=model&words={words}")
         panning(page)
+        tiles(client, tile, count)
+        pasted(page, url)
         browser.close()
-    tiles(client, tile, count)
 
 
 def paints(page: Page, url: str) -> None:
