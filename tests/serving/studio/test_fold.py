@@ -48,7 +48,8 @@ QUICK = ("translation", "long", "arcs", "masked", "image", "base pairs", "two mo
 NARROW = {"text autoencoder", "image autoencoder"}
 #: The boxes of what is seen of these parts of the page; a picture is all that is drawn of it, labels included.
 BOXES = """() => {
-  const parts = { input: '.input', answer: '.answer-place', probability: '.probability', before: '.was',
+  const parts = { input: '.input', answer: '.answer-place', probability: '.probability', fresh: '.fresh',
+    before: '.was',
     links: '.strip', steps: '.steps', changes: '.changes', tools: '.ask-tools', picture: '.figure .views',
     reading: '.figure .side', controls: '.seen-head', heads: 'aside', header: 'header' };
   return Object.fromEntries(Object.entries(parts).flatMap(([name, selector]) => {
