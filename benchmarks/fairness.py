@@ -68,6 +68,10 @@ WORST: dict[str, tuple[str, dict[str, Any] | None]] = {
     "pictures": ("/api/looks/{look}/export?name=decoder.0.cross&format=svg", None),
     "measures": ("/api/looks/{look}/measures", None),
     "runs": ("/api/runs/model", None),
+    "a word replaced by a long text": (
+        f"{MODEL}/looks",
+        {"input": SENTENCES[0], "replace": [SENTENCES[0].split()[0], LONG[:15_000]]},
+    ),
     "candidates": ("/api/looks/{look}/candidates", None),
     "effects": (f"{MODEL}/effects", {"input": LONG[:1000]}),
     "metrics": ("/metrics", None),

@@ -182,6 +182,19 @@ def test_a_change_is_told_and_seen(running: Running) -> None:
     assert (wrong.status_code, "encoder.9.self" in wrong.json()["error"]) == (400, True)
 
 
+@pytest.mark.parametrize("route", ["looks", "effects"])
+def test_a_word_cannot_be_replaced_by_more_than_the_limits_allow(route: str, client: httpx.Client) -> None:
+    """The time of the changed text counts, not that of the short one that was sent."""
+    for words, status, said in (
+        (["cat", "dog " * 4500], 413, "tokens; the limit is"),
+        (["cat", "dog " * 400_000], 413, "characters; the limit is 20,000"),
+        (["d" * 1_000_000, "dog"], 400, "does not occur"),
+    ):
+        answer = client.post(f"/api/models/tiny/{route}", json={"input": SENTENCE, "replace": words})
+        assert (answer.status_code, said in answer.json()["error"]) == (status, True), answer.text[:300]
+        assert len(answer.text) < 400
+
+
 def test_the_words_that_decided_are_those_of_the_changed_model(running: Running) -> None:
     predictor = running.models["judge"].predictor
     off = [f"encoder.{layer}.self:{head}" for layer in range(2) for head in range(2)]

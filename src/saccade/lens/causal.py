@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions
 from rich.text import Text
 
-from saccade.errors import OptionError
+from saccade.errors import OptionError, shortened
 from saccade.lens.axis import Axis
 from saccade.lens.terminal.heatmap import left_aligned, line
 from saccade.lens.words import visible, visible_text
@@ -110,7 +110,7 @@ def replace_word(text: str, old: str, new: str) -> str:
     ]
     if len(starts) != 1:
         found = "does not occur" if not starts else f"occurs {len(starts)} times (add the words around it)"
-        raise OptionError(f"The word to replace, {old!r}, {found} in {text!r}.")
+        raise OptionError(f"The word to replace, {shortened(old)}, {found} in {shortened(text, 200)}.")
     return text[: starts[0]] + new + text[starts[0] + len(old) :]
 
 

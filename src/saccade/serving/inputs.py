@@ -12,7 +12,7 @@ from saccade.serving.http.refusals import Refused
 from saccade.serving.limits import Limits
 from saccade.serving.models import Served
 
-__all__ = ["read_file", "read_input", "read_inputs"]
+__all__ = ["read_file", "read_input", "read_inputs", "replaced"]
 
 
 def read_inputs(served: Served, given: Sequence[Any], limits: Limits) -> list[Any]:
@@ -25,6 +25,11 @@ def read_inputs(served: Served, given: Sequence[Any], limits: Limits) -> list[An
 def read_input(served: Served, given: Any, characters: int, tokens: int) -> Any:
     """Convert one input to the form that the model's ``predict`` expects; refuse too many characters or tokens."""
     return _check_size(served, served.predictor.from_json(given), characters, tokens)
+
+
+def replaced(served: Served, given: Any, words: tuple[str, str], limits: Limits) -> Any:
+    """Replace a word of an input that has been read; the result may not exceed the limits either."""
+    return _check_size(served, served.predictor.replaced(given, *words), limits.characters, limits.tokens)
 
 
 def read_file(served: Served, content: bytes, limits: Limits) -> tuple[list[Any], str]:

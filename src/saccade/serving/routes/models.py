@@ -18,7 +18,7 @@ from saccade.serving.effects import find_opening, words_left_out
 from saccade.serving.http.events import EVENTS, event_stream
 from saccade.serving.http.refusals import Refused
 from saccade.serving.http.strict import StrictRoute, parse_json
-from saccade.serving.inputs import read_file, read_input, read_inputs
+from saccade.serving.inputs import read_file, read_input, read_inputs, replaced
 from saccade.serving.limits import Limits, check_options
 from saccade.serving.looks import Edits, Look, answer_record, finite, no_attention, plain_record
 from saccade.serving.models import Served
@@ -170,6 +170,15 @@ async def _one_input(request: Request, served: Served, body: StreamBody, limits:
     return await offload(size, read_input, served, body.input, limits.characters, limits.tokens)
 
 
+async def _edited_input(request: Request, served: Served, body: EffectsBody, limits: Limits) -> tuple[Any, Any]:
+    """The input, and what it becomes if a word of it is replaced."""
+    given = await _one_input(request, served, body, limits)
+    if body.replace is None:
+        return given, given
+    size = await request_size(request, body.input)
+    return given, await offload(size, replaced, served, given, body.replace, limits)
+
+
 @router.post("/{name}/stream", response_class=StreamingResponse, responses=EVENTS)
 async def stream(request: Request, name: str, body: StreamBody) -> StreamingResponse:
     """One answer, sent piece by piece while it is generated: events {"piece": text}, then {"done": true}."""
@@ -192,8 +201,10 @@ async def look(request: Request, name: str, body: LookBody) -> dict[str, Any]:
     """The answer and a look, which is its attention; parts of the look are available at /api/looks/{id}."""
     state = state_of(request)
     served = state.models[name]
-    given = await _one_input(request, served, body, state.limits)
-    return await wait_for(request, served.batcher.run(lambda: _look(state, served, given, body), [given], body.options))
+    given, edited = await _edited_input(request, served, body, state.limits)
+    inputs = [given, edited] if body.edits else [given]
+    work = served.batcher.run(lambda: _look(state, served, given, edited, body), inputs, body.options)
+    return await wait_for(request, work)
 
 
 @router.post("/{name}/effects", response_class=StreamingResponse, responses=EVENTS)
@@ -202,14 +213,13 @@ async def effects(request: Request, name: str, body: EffectsBody) -> StreamingRe
     without each word."""
     state = state_of(request)
     served = state.models[name]
-    text = await _one_input(request, served, body, state.limits)
+    _, text = await _edited_input(request, served, body, state.limits)
     if not isinstance(text, str):
         raise Refused(400, "This model does not take texts, so no words can be left out.")
     served.predictor.chosen(body.options)  # refuses invalid options before the stream begins
 
     def measure(send: Any) -> Iterator[None]:
-        changed = text if body.replace is None else served.predictor.replaced(text, *body.replace)
-        records = words_left_out(served.predictor, changed, body.options)
+        records = words_left_out(served.predictor, text, body.options)
         while True:
             with edit(served.predictor.model, without_heads=body.without_heads):  # not what runs between two words
                 record = next(records, None)
@@ -272,10 +282,9 @@ async def read_map(request: Request, name: str, body: MapBody) -> StreamingRespo
     return event_stream(served.reader, read)
 
 
-def _look(state: ServerState, served: Served, given: Any, body: LookBody) -> dict[str, Any]:
+def _look(state: ServerState, served: Served, given: Any, edited: Any, body: LookBody) -> dict[str, Any]:
     """Answer, record the attention, and compare with the unedited model; runs in the model's thread."""
     edits, predictor = body.edits, served.predictor
-    edited = given if edits.replace is None else predictor.replaced(given, *edits.replace)
     found: dict[str, Any] = {"unknown": predictor.unknown(edited)}
     if edits:
         found["change"] = _change(served, given, edits, body.options)

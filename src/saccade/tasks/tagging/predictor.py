@@ -121,7 +121,8 @@ class TaggingPredictor(TextInputPredictor):
             return replace_word(given, old, new)
         words = [word if isinstance(word, str) else word[0] for word in given]
         if words.count(old) != 1:
-            raise OptionError(f"The word to replace, {old!r}, occurs {words.count(old)} times in {' '.join(words)!r}.")
+            text = shortened(" ".join(words), 200)
+            raise OptionError(f"The word to replace, {shortened(old)}, occurs {words.count(old)} times in {text}.")
         place = words.index(old)
         changed = new if isinstance(given[place], str) else [new, *given[place][1:]]
         return [*given[:place], changed, *given[place + 1 :]]
