@@ -365,8 +365,10 @@ def test_shifted_labels_are_not_the_rows() -> None:
         model(input_ids=torch.randint(2, 20, (1, 6)), labels=torch.tensor([[11, 12, 13, 14]]))
     view = saccade.view(seen, list("abcd"), source_tokens=list("uvwxyz"))
     own, across = (f"decoder.block.0.layer.{layer}" for layer in ("0.SelfAttention", "1.EncDecAttention"))
-    assert view.axes(own)[0].tokens == list("0123")
-    assert "not the tokens of the text in their order" in view.notes[own]
+    for name, columns in ((own, list("0123")), (across, list("uvwxyz"))):
+        assert view.axes(name)[0].tokens == list("0123")
+        assert view.axes(name)[1].tokens == columns
+        assert "not the tokens of the text in their order" in view.notes[name]
     assert view.axes("encoder.block.0.layer.0.SelfAttention")[0].tokens == list("uvwxyz")
     assert view.kind(own) == "causal"
     assert view.kind(across) == "cross"

@@ -24,6 +24,7 @@ Words = Sequence[int | None]
 Side = Literal["target", "source"] | None
 
 MOVED = "rows and columns are numbered, because they are not the tokens of the text in their order"
+MOVED_ROWS = "rows are numbered, because they are not the tokens of the text in their order"
 UNKNOWN_KEYS = "columns are numbered, because it is not known which tokens its keys are"
 NO_TEXT = "rows and columns are numbered, because its rows are not the tokens of the text"
 NO_SOURCE = "{} numbered, because source_tokens were not given"
@@ -117,6 +118,9 @@ def _fit(name: str, trace: Trace, given: Tokens, side: Side, is_other: bool) -> 
         return _Fit(None, None)
     place = trace.place
     if place is not None and not place.is_in_order:  # their labels would be those of other tokens
+        has_columns = place.source == "cross" and place.has_keys_in_order and source is not None
+        if has_columns and len(source or ()) == num_columns:
+            return _Fit(None, source, MOVED_ROWS)
         return _Fit(None, None, MOVED)
     if isinstance(trace, GivenTrace) and trace.is_band:
         rows = next((axis for axis in (target, source) if axis is not None and len(axis) == num_rows), None)
