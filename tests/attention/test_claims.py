@@ -195,6 +195,11 @@ MIXES: dict[str, Change] = {
     "a number of Python": lambda x: x / x.abs().max().item(),
     "a number and a constant": of_others(lambda x: torch.ones(WIDTH) * (1 + float(x.mean()))),
     "a whole number of Python": lambda x: x + (100 * x.sum()).long().item(),
+    "a small whole number of Python": lambda x: x * (1 + (x[:, 0, 0] > 0).sum().item()),
+    "how many differ": lambda x: x * (1 + (x[..., 0] > 0).unique().numel()),
+    "how many are chosen": of_others(lambda x: torch.full((WIDTH,), len(x[x > 0]) / 7)),
+    "how many are not zero": lambda x: x.add(x, alpha=(x > 0).nonzero().shape[0]),
+    "counted from a number": of_others(lambda x: torch.arange((n := len(torch.where(x > 0)[0])), n + WIDTH)),
     "numbers of Python": of_others(lambda x: torch.tensor(x.flip(1).tolist())),
     "new_tensor": of_others(lambda x: TABLE.new_tensor(x.flip(1).tolist())),
     "a tensor of Python's making": of_others(lambda x: torch.Tensor(x.flip(1)[0].tolist())),
@@ -246,6 +251,7 @@ OF_IDS: dict[str, Change] = {
     "sum of Python": lambda ids: ids + 10 * sum(ids[0].tolist()),
     "one word is replaced": lambda ids: torch.cat([torch.zeros_like(ids[:, :1]), ids[:, 1:]], 1),
     "batch": lambda ids: ids.flip(0),
+    "how many words": lambda ids: ids + 7 * ids.unique().numel(),
     "table": lambda ids: torch.arange(WORDS)[ids.sum(1, keepdim=True) % WORDS].expand_as(ids),
 }
 KEEPS: dict[str, Change] = {
@@ -260,6 +266,7 @@ KEEPS: dict[str, Change] = {
     "sorted and back": lambda x: x[:, (order := x[0, :, 0].argsort())][:, order.argsort()],
     "positions": lambda x: x + torch.arange(LENGTH)[:, None],
     "a number that is given": lambda x: x / 3.5 + 2,
+    "chosen tokens and back": lambda x: x.masked_scatter(x > 0, 2 * x[x > 0]) * 3,
     "written to itself": in_place(lambda y, x: y[:, 1:].mul_(2.0)),
     "eval norm": lambda x: NORM.eval()(x.mT).mT,
 }

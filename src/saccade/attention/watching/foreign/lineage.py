@@ -240,7 +240,7 @@ class Lineage:
         else:
             outputs = ()
         if not outputs:
-            self.rows.left(function, arguments)
+            self.rows.left(function, arguments, output)
             return None
         inputs = [*_shallow(arguments), *_shallow(named.values())] if named else list(_shallow(arguments))
         marks = self._joined(inputs)

@@ -1,18 +1,31 @@
 """Numbers of tokens that are read outside torch, and may come back as plain numbers whose origin nobody can see.
 
 What Python does with a number cannot be followed: ``x / x.max().item()`` mixes all tokens, but torch only sees a
-division by a number. So once a number of a token has been read, every number that is passed to a function may have been
-computed from it. Only whole numbers up to 2 are trusted, because every program uses them, for squares and halves.
+division by a number. The same holds for a size that depends on tokens, such as that of ``x.unique()``. So once a number
+of a token or such a size has been read, every number that is passed to a function may have been computed from it. Whole
+numbers up to 2 are trusted, because every program uses them, for squares and halves, unless the same number was read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
 
-from saccade.attention.watching.foreign.row_functions import FILLS, MAKES, SETTINGS, name_of
+from saccade.attention.watching.foreign.called import flat
+from saccade.attention.watching.foreign.row_functions import (
+    COUNTS,
+    FILLS,
+    MAKES,
+    SETTINGS,
+    SIZED,
+    SIZES,
+    name_of,
+)
+from saccade.attention.watching.foreign.row_mixes import product
 from saccade.attention.watching.foreign.row_moves import chosen, elementwise
 from saccade.attention.watching.foreign.row_rules import rule_of
 
@@ -26,18 +39,45 @@ class Outside:
     """Remembers that numbers of tokens have left torch."""
 
     def __init__(self) -> None:
-        self._has_fractions = False
-        self._has_whole = False
+        self._has_left = False
+        self._small: set[int] = set()  # the small whole numbers among them
+        self._sized: Any = WeakIdKeyDictionary()  # the tensors whose size tokens have chosen
 
-    def note(self, tensor: Tensor) -> None:
-        """Note that the numbers of a tensor are read."""
-        if tensor.is_floating_point() or tensor.is_complex():
-            self._has_fractions = True
-        self._has_whole = True
+    def note(self, numbers: object) -> None:
+        """Note that these numbers are read; they may be in nested lists."""
+        self._has_left = True
+        self._small |= {int(number) for number in _numbers_in((numbers,)) if number in range(-SMALL, SMALL + 1)}
+
+    def follow(
+        self,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        named: dict[str, Any],
+        outputs: Sequence[Tensor],
+        given: Sequence[Tensor],
+    ) -> None:
+        """Note outputs that are as large as tokens say (those in ``given``), or as something else that is."""
+        name, is_sized = name_of(function), False
+        if given and name in SIZED:
+            is_sized = True
+        elif given and name in ("where", "one_hot"):
+            is_sized = len(arguments) + len(named) == 1
+        elif given and name in ("getitem", "index", "repeat_interleave"):
+            others = flat((arguments[1:], tuple(named.values())))
+            choosing = [part for part in others if any(part is one for one in given)]
+            is_sized = any(part.dtype == torch.bool or name == "repeat_interleave" for part in choosing)
+        every = list(flat((arguments, tuple(named.values())))) if is_sized or self._sized else []
+        if is_sized or any(part in self._sized for part in every):
+            self._sized.update({output: True for output in outputs if not any(output is part for part in every)})
+
+    def read_size(self, function: Callable[..., Any], tensor: Tensor, output: object) -> None:
+        """Note that a function may have told the size of a tensor."""
+        if self._sized and name_of(function) in SIZES and tensor in self._sized:
+            self.note(output)
 
     def may_return(self, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> bool:
         """Return whether a function is given numbers that may have been computed from those that left torch."""
-        if not self._has_whole:
+        if not self._has_left:
             return False
         name = name_of(function)
         if name in MAKES:
@@ -45,10 +85,15 @@ class Outside:
         if name in FILLS:
             arguments = arguments[FILLS[name] : FILLS[name] + 1]
             named = {key: part for key, part in named.items() if key in ("fill_value", "value")}
-        elif rule_of(function) not in (chosen, elementwise):
+        elif name in COUNTS:
+            is_size = name == "arange" and len(arguments) + len(named.keys() & {"start", "end", "step"}) < 2
+            arguments, named = (() if is_size else arguments), ({} if is_size else named)
+        elif rule_of(function) not in (chosen, elementwise, product):
             return False
-        numbers = _numbers_in((arguments, [part for key, part in named.items() if key not in SETTINGS]))
-        return any(abs(number) > SMALL if isinstance(number, int) else self._has_fractions for number in numbers)
+        return any(map(self._is_suspect, _numbers_in((arguments, [named[key] for key in named.keys() - SETTINGS]))))
+
+    def _is_suspect(self, number: complex) -> bool:
+        return not isinstance(number, int) or abs(number) > SMALL or number in self._small
 
 
 def _numbers_in(values: Iterable[Any]) -> Iterator[Any]:

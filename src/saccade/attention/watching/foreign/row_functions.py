@@ -91,12 +91,21 @@ KEEPS = {"requires_grad =", "grad =", "names =", *words("backward retain_grad re
 ESCAPES = words("_typed_storage array data_ptr dlpack numpy storage untyped_storage")
 #: Functions that give a copy of the numbers to Python.
 READS = words("complex float int item tolist")
+#: Functions that tell Python the size of a tensor.
+SIZES = words("len nelement numel shape size")
+#: Functions whose output is as large as the numbers that they are given say. So is a selection by truth values.
+SIZED = words("_unique _unique2 argwhere bincount masked_select nonzero unique unique_consecutive unique_dim")
 #: Functions that make tensors from numbers outside of torch.
 MAKES = words("as_tensor asarray from_dlpack from_numpy frombuffer new_tensor scalar_tensor tensor")
 #: Functions that fill a tensor with a number, or write one into it, and the place of this number.
-FILLS = {"fill": 1, "full": 1, "full_like": 1, "index_fill": 3, "new_full": 2, "scatter": 3, "setitem": 2}
+FILLS = {
+    "fill": 1, "full": 1, "full_like": 1, "index_fill": 3, "new_full": 2, "pad": 3, "constant_pad_nd": 2, "scatter": 3,
+    "setitem": 2,
+}  # fmt: skip
+#: Functions that count from one number to another; from zero on, the last number is only a size.
+COUNTS = words("arange linspace logspace range")
 #: Arguments that are settings of a function, not numbers to compute with.
-SETTINGS = words("alpha beta dim dropout_p eps inplace p training")
+SETTINGS = words("dim dropout_p inplace p training")
 #: Functions of an argument whose shape alone counts, and those that write random numbers into it.
 CONSTANTS = words(
     "empty_like full_like new_empty new_full new_ones new_zeros ones_like rand_like randint_like "

@@ -279,6 +279,7 @@ class Rows:
             if self._writes or self._open:
                 self._clear(outputs, every)
             returns = self._outside.may_return(function, arguments, named)
+            self._outside.follow(function, arguments, named, outputs, given)
             if not given and not returns:
                 for output in outputs:
                     self._known.pop(output, None)
@@ -296,16 +297,17 @@ class Rows:
                     self._note_write(output, ids)
                 self._set(output, ids, by)
 
-    def left(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    def left(self, function: Callable[..., Any], arguments: tuple[Any, ...], output: object) -> None:
         """Note that a function returned something other than tensors, such as the numbers of a tensor."""
         tensor, name = arguments[0] if arguments else None, name_of(function)
-        if (name not in ESCAPES and name not in READS) or not isinstance(tensor, Tensor) or not _has_numbers(tensor):
+        if not isinstance(tensor, Tensor) or self.is_lost:
             return
-        if self.is_lost or _is_recorded():
+        self._outside.read_size(function, tensor, output)
+        if (name not in ESCAPES and name not in READS) or not _has_numbers(tensor) or _is_recorded():
             return
         with unseen():
             if self._of(tensor) is not None:
-                self._outside.note(tensor)
+                self._outside.note(output)
             if name in ESCAPES and not isinstance(tensor, nn.Parameter):
                 self._open[_memory(tensor)] = name
 
