@@ -172,3 +172,28 @@ def test_what_dropout_hides_is_refused(layer: nn.Module) -> None:
                     look()
             else:
                 look()
+
+
+def test_one_attention_with_several_sets_of_values_has_no_output() -> None:
+    """As in DiffLlama: which of the two outputs is meant, nothing tells."""
+
+    class Twice(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            heads = x.view(2, 5, 2, 4).transpose(1, 2)
+            return torch.cat([F.scaled_dot_product_attention(heads, heads, part) for part in (heads, heads + 1)], -1)
+
+    model, x = Twice().eval(), torch.randn(2, 5, 8)
+    with saccade.watch(model, values=True) as seen:
+        model(x)
+    assert list(seen) == ["attention"]
+    with pytest.raises(OptionError, match="given several sets of values"):
+        seen["attention"].outputs()
+    with pytest.raises(OptionError, match="given several sets of values"):
+        saccade.patch(model, x, x + 1, lambda output: output.sum())
+    with saccade.edit(model, without_heads=["attention:1"]):
+        assert not model(x)[:, 1].any()
+    with (
+        pytest.raises(OptionError, match="several sets of values"),
+        saccade.edit(model, set_heads={"attention:1": x[..., :4]}),
+    ):
+        model(x)

@@ -25,6 +25,7 @@ __all__ = ["KeyWeight", "Place", "Trace"]
 
 #: Maximum number of weights that ``Trace.weights`` returns unless forced (256 MB in float32).
 WEIGHTS_LIMIT = 1 << 26
+KEEP_VALUES = "watch the model with values=True (an attention that is given several sets of values has none)"
 
 
 class Place(NamedTuple):
@@ -216,7 +217,7 @@ class Trace:
         """
         after = self._segments[-1].call.after
         if after is None:
-            raise OptionError(f"The gradient of {self.name} was not kept; watch the model with values=True.")
+            raise OptionError(f"The gradient of {self.name} was not kept; {KEEP_VALUES}.")
         if after.gradient is None or len(self._segments) > 1:
             raise OptionError(
                 f"No gradient has reached {self.name}: run the model once with gradients enabled, and call backward() "
@@ -241,7 +242,7 @@ class Trace:
         """Vectors of these heads, each multiplied by its head's part of W_O."""
         after = self._segments[-1].call.after
         if after is None:
-            raise OptionError(f"W_O of {self.name} was not kept; watch the model with values=True.")
+            raise OptionError(f"W_O of {self.name} was not kept; {KEEP_VALUES}.")
         if after.projection is None:
             raise OptionError(
                 f"{self.name} has no W_O that Saccade can find: no matrix was applied directly to its heads' outputs."
@@ -254,7 +255,7 @@ class Trace:
 
     def _values_of(self, part: Call) -> Float[Tensor, "B H K V"]:
         if part.value is None:
-            raise OptionError(f"The values of {self.name} were not kept; watch the model with values=True.")
+            raise OptionError(f"The values of {self.name} were not kept; {KEEP_VALUES}.")
         return part.value.expand(-1, part.shape[1], -1, -1) if part.value.shape[1] == 1 else part.value
 
     @_without_gradients()

@@ -33,6 +33,7 @@ KEPT = (
     "itself, or adds other keys to those of the text; run it once over the whole text, within the block"
 )
 SEVERAL = "its module calls it several times in one forward pass, and the positions of its rows are not known"
+SEVERAL_VALUES = "its module gives the same weights several sets of values, and one output cannot stand for all of them"
 DROPPED = "its cache dropped old keys, so its columns are not the positions of the text"
 
 
@@ -110,6 +111,9 @@ class EditedCalls:
             # Two calls that differ in their values alone (DiffLlama) are one attention.
             is_same = last.innermost == innermost and torch.equal(last.query, query) and torch.equal(last.key, key)
             number = last.number + (not is_same)
+            given = [one for one in targets_of(module) if any(head.value is not None for head in one.heads)]
+            if is_same and given:
+                raise cannot(given[0].name, SEVERAL_VALUES)
         query, key = (part.detach().clone() for part in (query, key))  # the caller may overwrite them
         self._last[id(module)] = _Last(outermost.number, innermost, number, query, key)
         return CallStep(outermost.cached, number, None if last is None else last.key, start, is_later)

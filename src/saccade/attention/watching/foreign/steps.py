@@ -197,7 +197,9 @@ class Steps:
             self.end(self._number, set())
             self._number, self._module = number, module
         shown = self._kept(shown)
-        if not self._pending or not self._is_same(self._pending[-1], shown):
+        if self._pending and self._is_same(self._pending[-1], shown):
+            self._pending[-1] = self._without_other_values(self._pending[-1], shown)
+        else:
             self._pending.append(shown)
 
     def _kept(self, shown: Shown) -> Shown:
@@ -231,6 +233,16 @@ class Steps:
         if one.fingerprint is not None and other.fingerprint is not None:
             is_same = one.fingerprint.is_same(other.fingerprint)  # one of them may have been overwritten since
         return is_same and has_same_weights(one.call, other.call)
+
+    def _without_other_values(self, one: Shown, other: Shown) -> Shown:
+        """Return one attention for two calls that are the same; it has no values if theirs differ."""
+        values = [shown.call.value for shown in (one, other) if isinstance(shown.call, Call)]
+        if all(value is None for value in values) or _same_tensor(*values):
+            return one
+        one = self._whole(one)
+        assert isinstance(one.call, Call)
+        call = replace(one.call, value=None, after=None)
+        return one._replace(call=call, fingerprint=Fingerprint(call))
 
     def end(self, number: int, read: set[int], is_finished: bool = True) -> bool:
         """Note the end of an outermost forward pass; return whether it continues the last one.
