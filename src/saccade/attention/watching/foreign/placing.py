@@ -47,7 +47,9 @@ def find_place(lineage: Lineage, run: RunningModule, call: Call | str, given: Gi
     of_values = of_keys if value is key else lineage.rows.positions(value, named, is_turned, unfold)
     if source == "self" and not (agree(rows, of_keys) and are_distinct(rows)):
         source = "unknown"  # not the same tokens in the same order
-    has_own_values = keys == values and agree(of_keys, of_values)
+    # Keys may have an input more than values: their positions.
+    is_same_state = (keys is None) == (values is None) and lineage.before(keys) == lineage.before(values)
+    has_own_values = is_same_state and agree(of_keys, of_values)
     if output is not None and not has_own_values:
         lineage.rows.replace(output, OTHER_VALUES)
     else:
