@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from foreign_models import NAMES, both, padded
-from torch import Tensor
+from torch import Tensor, nn
 
 import saccade
 from saccade.attention.watching.foreign import steps
@@ -56,6 +57,16 @@ def test_greedy_steps_are_rows_of_one_trace(name: str, batch: str) -> None:
                 steps = [step[layer] for step in expected[kind]]
                 real = inputs["attention_mask"] if kind == "attentions" else torch.ones(1, 1)
                 compare_steps(trace, steps, real)
+                check_labels(saccade.view(seen, [f"t{row}" for row in range(trace.shape[2])]), trace.name, kind)
+
+
+def check_labels(view: saccade.View, name: str, kind: str) -> None:
+    """All tokens that were generated have their labels, and self-attentions a rollout."""
+    rows, columns = view.axes(name)
+    assert rows.tokens[-1] == f"t{len(rows) - 1}"
+    if kind != "cross_attentions":
+        assert columns == rows
+        assert any(name in names for names in view.stacks.values())
 
 
 @pytest.mark.parametrize("batch", LENGTHS)
@@ -75,12 +86,14 @@ def test_a_static_cache_is_copied(name: str, batch: str) -> None:
     compare_steps(seen[NAMES[name][kind].format(1)], steps, real)
 
 
+@pytest.mark.parametrize("length", [2, 8])
 @pytest.mark.parametrize("cache", [{}, {"cache_implementation": "static", "disable_compile": True}])
 @pytest.mark.parametrize("name", ["gpt2", "llama", "marian", "t5"])
-def test_beam_search_is_refused(name: str, cache: dict[str, Any]) -> None:
+def test_beam_search_is_refused(name: str, cache: dict[str, Any], length: int) -> None:
     model, _ = both(name)
     inputs = inputs_of(name, [7, 4])
-    options = {**GREEDY, "max_new_tokens": 8, "num_beams": 3, **cache}
+    # Short outputs too, in which the beams need not change places: each is still one of several candidates for a text.
+    options = {**GREEDY, "min_new_tokens": length, "max_new_tokens": length, "num_beams": 3, **cache}
     unwatched = model.generate(**inputs, **options).sequences
     with saccade.watch(model) as seen:
         assert torch.equal(model.generate(**inputs, **options).sequences, unwatched)
@@ -88,7 +101,7 @@ def test_beam_search_is_refused(name: str, cache: dict[str, Any]) -> None:
             if kind == "encoder_attentions":
                 assert seen[pattern.format(1)].shape == (2, 3, 7, 7)
                 continue
-            with pytest.raises(OptionError, match=r"changed places between the steps, as in beam search"):
+            with pytest.raises(OptionError, match=r"chosen anew between the steps, as in beam search"):
                 seen[pattern.format(1)]
             assert pattern.format(1) not in seen
             assert f"{pattern.format(1)}: refused" in repr(seen)
@@ -132,3 +145,53 @@ def test_many_steps_are_joined_into_few_calls(name: str, values: bool, monkeypat
         if values:
             found = trace.weights() @ trace.values()
             torch.testing.assert_close(trace.outputs(), found, atol=1e-5, rtol=1e-5)
+
+
+class Recurrent(nn.Module):
+    """Attention with a cache, after a layer that adds up all tokens so far."""
+
+    def __init__(self, mixes: bool) -> None:
+        super().__init__()
+        self.embedding, self.mixes = nn.Embedding(9, 4), mixes
+
+    def forward(self, ids: Tensor, cache: dict[str, Tensor]) -> Tensor:
+        x = self.embedding(ids)
+        if self.mixes:
+            x = x.cumsum(1) + cache.get("sum", torch.zeros(1))
+            cache["sum"] = x[:, -1:]
+        cache["keys"] = keys = torch.cat([cache["keys"], x], 1) if "keys" in cache else x
+        return F.scaled_dot_product_attention(x[:, None], keys[:, None], keys[:, None])
+
+
+@pytest.mark.parametrize("mixes", [False, True])
+def test_what_a_cache_keeps_besides_keys_mixes_tokens(mixes: bool) -> None:
+    """A first text of one token does not show that the model mixes tokens; the next step does."""
+    model, cache = Recurrent(mixes), dict[str, Tensor]()
+    with torch.no_grad(), saccade.watch(model) as seen:
+        for word in (3, 5, 2, 7):
+            model(torch.tensor([[word]]), cache)
+    view = saccade.view(seen, list("abcd"))
+    assert view.axes("attention")[0].tokens == list("0123" if mixes else "abcd")
+    assert bool(view.stacks) is not mixes
+
+
+@pytest.mark.parametrize("name", ["marian", "t5"])
+def test_sequences_of_several_texts_are_not_mixed(name: str) -> None:
+    """The encoder reads two texts, and the decoder writes two sequences for each: sequence 1 is not text 1."""
+    model, _ = both(name)
+    inputs = inputs_of(name, [7, 4])
+    torch.manual_seed(3)
+    options = {"min_new_tokens": 4, "max_new_tokens": 4, "do_sample": True, "num_return_sequences": 2, "top_k": 0}
+    with saccade.watch(model) as seen:
+        model.generate(**inputs, **options)
+    assert {trace.shape[0] for trace in seen.values()} == {2, 4}
+    with pytest.raises(
+        OptionError, match=r"holds 2 sequences and .* 4, so their numbers do not say which of them belong"
+    ):
+        saccade.view(seen, list("abcd"), source_tokens=list("stuvwxy"), batch=1)
+    decoder = {label: trace for label, trace in seen.items() if trace.shape[0] == 4}
+    view = saccade.view(decoder, list("abcd"), batch=3)
+    across = NAMES[name]["cross_attentions"].format(1)
+    assert view.axes(across)[0].tokens == list("abcd")
+    assert view.axes(across)[1].tokens == list("0123456")
+    torch.testing.assert_close(view.matrix(across, 0), seen[across].weights(head=0, batch=3))

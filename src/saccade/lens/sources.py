@@ -58,7 +58,20 @@ class Source:
     has_states: bool = True  # whether it is known that a batch holds whole sequences, or which ones hold windows
 
     def choose_batch(self, batch: int | None) -> int:
-        """Return which sequence to show: the first one, if it is certain that they are whole sequences."""
+        """Return which sequence to show: the first one, if it is certain that they are whole sequences.
+
+        If one attention holds two texts and another one four, as after generating two sequences for each text, a
+        number does not say which of them belong together.
+        """
+        whole = {name: trace.shape[0] for name, trace in self.traces.items() if not trace.place or trace.place.is_whole}
+        several = {count: name for name, count in whole.items() if count > 1}
+        if len(several) > 1:
+            (one, name), (other, of_other) = sorted(several.items())[:2]
+            raise OptionError(
+                f"{name} holds {one} sequences and {of_other} {other}, so their numbers do not say which of them "
+                "belong together. Give a mapping of the attentions that hold as many, such as {name: seen[name]}, or "
+                "watch one forward pass over one text."
+            )
         name, size = max(((name, trace.shape[0]) for name, trace in self.traces.items()), key=lambda part: part[1])
         if batch is None and size > 1 and not self.has_states:
             raise OptionError(

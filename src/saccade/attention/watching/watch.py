@@ -203,7 +203,14 @@ class Watch(Mapping[str, Trace]):
         if name is not None:
             outermost = mine[0] if mine else runs[0]
             label = f"{name}{WRITTEN_OUT_NAME}" if seen.is_written_out else name
-            shown = Shown(label, runs[-1].number, seen.call, seen.place, seen.is_written_out)
+            shown = Shown(
+                label,
+                runs[-1].number,
+                seen.call,
+                seen.place,
+                seen.is_written_out,
+                has_chosen_cache=seen.has_chosen_cache,
+            )
             self._steps.see(outermost.number, outermost.module, shown)
 
 

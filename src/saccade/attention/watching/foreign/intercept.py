@@ -28,6 +28,7 @@ from torch import Tensor, nn
 
 from saccade.attention.equation import Call
 from saccade.attention.watching.foreign import torch_modules
+from saccade.attention.watching.foreign.caches import Caches
 from saccade.attention.watching.foreign.call import SDPA, call_of_sdpa
 from saccade.attention.watching.foreign.direct import stored_forward
 from saccade.attention.watching.foreign.edited_rows import EditedCalls, cached_positions
@@ -75,6 +76,7 @@ class Forwards(threading.local):
         self.lineage = Lineage()
         self.continues = False  # whether the last forward was a step that continues the one before it
         self._passed: tuple[object, ...] = ()  # what the last outermost forward was given besides tensors and numbers
+        self._caches = Caches()
         self._edited = EditedCalls()
         self._layouts = Layouts(self.lineage)
         self.followed: Followed | None = None  # the output of the last call
@@ -95,7 +97,7 @@ class Forwards(threading.local):
         while self.runs:
             self._leave(self.runs.pop())
         self._passed, self.continues, self.followed = (), False, None
-        self.lineage, self._edited = Lineage(), EditedCalls()
+        self.lineage, self._edited, self._caches = Lineage(), EditedCalls(), Caches()
         self._layouts = Layouts(self.lineage)
         take_out(self._mode)
 
@@ -177,13 +179,15 @@ class Forwards(threading.local):
         if active_edits():
             run.cached = cached_positions(passed[1:])
             self.lineage.note_inputs((arguments, named))
+        given = (*arguments, *named.values())
+        run.has_chosen_cache, kept = self._caches.begin(run.module, given)
         is_step = self.continues and len(passed) > 1 and len(passed) == len(self._passed)
         is_step = is_step and all(a is b for a, b in zip(passed, self._passed, strict=True))
         self.lineage.is_on = (is_watched or bool(active_edits())) and not is_step
         self._passed, self.continues = passed, False
         if self.lineage.is_on:
             is_root = self._audience.is_root(run.module)
-            self.lineage.begin(run.number, run.module, (arguments, named), joins=not is_root)
+            self.lineage.begin(run.number, run.module, (arguments, named), kept, joins=not is_root)
 
     def end(self, module: nn.Module, arguments: tuple[Any, ...], *result: Any) -> None:
         """A forward hook that is given the named arguments and the output, or after an error only the output."""
@@ -196,6 +200,8 @@ class Forwards(threading.local):
         try:
             if runs[-1] is run and len(result) == 2:
                 self._end_own(run, arguments, *result)
+                if len(runs) == 1:
+                    self._caches.end(module, (arguments, *result))
         finally:
             while True:  # an interrupted forward pass may have left its run behind
                 run = runs.pop()
@@ -357,7 +363,8 @@ class Forwards(threading.local):
             for outer in self.runs:
                 if outer.way is not Way.CALLS:
                     outer.marks = (outer.marks or CONSTANT) | {place.number}
-        self._audience.show(self.runs, Seen(call, module, place))
+        chosen = self.runs[0].has_chosen_cache
+        self._audience.show(self.runs, Seen(call, module, place, has_chosen_cache=chosen))
 
     def _given_rows(self, run: RunningModule, given: Tensor | None) -> Positions | None:
         """Return the rows of what torch's own module is given, which inside another one nobody has seen."""

@@ -108,8 +108,8 @@ class Lineage:
         self._held: dict[int, Tensor] = {}  # the constants that its modules hold, by identity
         self._given: dict[int, Tensor] = {}  # what it was given, within objects too
 
-    def begin(self, forward: int, module: nn.Module, arguments: object, joins: bool) -> None:
-        """Begin a new outermost forward pass, whose arguments are inputs."""
+    def begin(self, forward: int, module: nn.Module, arguments: object, kept: set[int], joins: bool) -> None:
+        """Begin a new outermost forward pass, whose arguments are inputs, except for what the last one kept in them."""
         self.forward, self.joins, self.read = forward, joins, set()
         self._held = {id(held): held for held in held_by(module)}
         self._given = {id(held): held for held in held_by(arguments)}
@@ -117,15 +117,18 @@ class Lineage:
         self._softmaxes = {number: known for number, known in self._softmaxes.items() if known() is not None}
         self._rows_of, self._beside = {}, {}
         self.note_inputs(arguments)
-        attended = [tensor for tensor in _tensors_in(arguments) if self._went_through(tensor, self._recorded)]
+        inputs = [tensor for tensor in _tensors_in(arguments) if id(tensor) not in kept]
+        attended = [tensor for tensor in inputs if self._went_through(tensor, self._recorded)]
         # Whole numbers that were chosen from the results of an earlier pass, such as generated words, are new tokens.
         moved = [one for one in attended if one.is_floating_point() and not self.rows.are_in_order(one)]
-        self.rows.begin(_tensors_in(arguments))
+        self.rows.begin(inputs)
         for tensor in moved:
             self._note_moved(tensor)
-        for tensor in _tensors_in(arguments):
+        for tensor in inputs:
             if not self._is_computed(tensor) and not isinstance(tensor, nn.Parameter):
                 self.set(tensor, CONSTANT if tensor.dtype == torch.bool else frozenset((next(_numbers),)))
+        for number in kept:
+            self._origins.pop(number, None)  # of unknown origin from now on
 
     def _note_moved(self, tensor: Tensor) -> None:
         """Note that the rows of this input are not the rows that an earlier forward pass computed, in the same

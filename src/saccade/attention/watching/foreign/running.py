@@ -45,6 +45,7 @@ class RunningModule:
     rows: Positions | None = None  # for one of torch's modules: those of what it was given
     given: tuple[Any, ...] = ()  # for one of torch's modules: its arguments, before hooks of its own changed them
     cached: int | str | None = None  # for an outermost run that is edited: see ``cached_positions``
+    has_chosen_cache: bool = False  # for an outermost run: whether its cache was replaced by another since the last one
     is_later: bool = False  # for an outermost run: whether a call showed that it is a later step of a text
     linked: str | None = None  # for an outermost run: an attention that was edited at positions of the text
     attended: list[nn.Module] = field(default_factory=list)  # the modules inside that have called attention
@@ -57,6 +58,7 @@ class Seen(NamedTuple):
     module: nn.Module
     place: Place | None  # None if nothing is followed: a step that is assumed to continue the last one
     is_written_out: bool = False
+    has_chosen_cache: bool = False  # whether the cache was replaced before this forward pass, as in beam search
 
 
 class Audience(Protocol):

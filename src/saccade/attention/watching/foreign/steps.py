@@ -25,6 +25,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from saccade.attention.equation import Call
+from saccade.attention.watching.foreign.lineage import LOST
 from saccade.attention.watching.foreign.plain_steps import PlainSteps, is_plain
 from saccade.attention.watching.reach import FORBIDDEN
 from saccade.attention.watching.segment import Fingerprint, keep
@@ -36,9 +37,8 @@ __all__ = ["Gap", "Relation", "Shown", "Steps", "step_between"]
 SHARE_EVERY = 32
 
 REORDERED = (
-    "the sequences of its batch changed places between the steps, as in beam search, so its rows would mix several "
-    "sequences; "
-    "watch one forward pass over the finished output instead"
+    "the sequences of its batch changed places or were chosen anew between the steps, as in beam search, so its rows "
+    "would mix several sequences; watch one forward pass over the finished output instead"
 )
 SHIFTED = (
     "its cache dropped old keys between the steps, so a column would stand for different tokens in different rows; "
@@ -57,6 +57,7 @@ TAKEN_BACK = (
 REST = "the rest of the forward pass"
 RUNNING = "the forward pass is still running"
 BROKEN_OFF = "the forward pass ended with an error before it was finished"
+FROM_CACHE = "what a cache keeps of earlier tokens"
 NOT_FOLLOWED = Place("unknown", 0, frozenset(), is_whole=False)
 
 
@@ -138,6 +139,7 @@ class Shown(NamedTuple):
     is_written_out: bool = False
     fingerprint: Fingerprint | None = None  # of the call, as a trace may keep it
     is_plain: bool = False  # True if ``call`` is a plain step, which has its new keys alone
+    has_chosen_cache: bool = False  # True if the cache was replaced before this forward pass
 
 
 class Gap(NamedTuple):
@@ -206,7 +208,7 @@ class Steps:
         """A call with copies of what may be overwritten; a change of anything else will be noticed."""
         if isinstance(shown.call, str):
             return shown
-        if shown.place is None and not self._is_open and is_plain(shown.call):
+        if shown.place is None and not self._is_open and not shown.has_chosen_cache and is_plain(shown.call):
             steps, last = self._plain.get(shown.name), self._last.get(shown.name)
             is_known = last is not None and shown.name in self._traces and self._counts.get(shown.name) == 1
             if steps is None and last is not None and is_known:
@@ -343,6 +345,8 @@ class Steps:
             if last is not None:
                 is_self = last.is_self and (shown.place is None or shown.place.source != "cross")
                 move = step_between(last.call, shown.call, is_self)
+                if shown.has_chosen_cache and move == Move(Relation.GROWN):
+                    move = Move(Relation.REORDERED)
                 moves[label] = Move(Relation.NEW) if move.back >= last.num_rows else move
         return moves
 
@@ -432,6 +436,7 @@ class Steps:
                 self._refuse(label, TAKEN_BACK, shown)
                 return
             trace.append(kept, shown.fingerprint)
+            trace.place = _with_step(trace.place, shown.place)
             if num_grown > 0:
                 trace.share_keys(SHARE_EVERY)
         self._remember(label, shown, kept, last.num_rows - back, last.is_self)
@@ -448,6 +453,16 @@ class Steps:
         if is_self is None:
             is_self = shown.place is not None and shown.place.source == "self"
         self._last[label] = _LastShown(kept, shown.innermost, rows_before + kept.shape[2], is_self)
+
+
+def _with_step(place: Place | None, step: Place | None) -> Place | None:
+    """Return the place of a trace after a step: a step may bring something of other tokens from a cache.
+
+    Then its rows are not made of their tokens alone, as in a recurrent layer, which a text of one token does not show.
+    """
+    if place is None or step is None or LOST not in step.before or LOST in place.before:
+        return place
+    return place._replace(before=place.before | {LOST, step.number}, is_in_order=False, change=FROM_CACHE)
 
 
 def label_of(name: str, number: int) -> str:
