@@ -49,7 +49,8 @@ class Caches:
             inside = list(_held(tuple(value for value in values if not isinstance(value, Tensor))))
             cached = [*inside, *(part for part in values if isinstance(part, Tensor) and part.ndim > 3)]
             shapes = {one.shape for one in left.values()}
-            is_chosen = any(part.shape in shapes and not _is_known(part, left) for part in cached)
+            # Of one sequence there is nothing to choose.
+            is_chosen = any(len(part) > 1 and part.shape in shapes and not _is_known(part, left) for part in cached)
             made = {id(part) for part in inside if _is_known(part, left) and not _is_known(part, given)}
             self._given[id(module)] = _known(values)
         return is_chosen, made
