@@ -2,36 +2,26 @@
 
 Each outermost forward pass makes a new set of traces, which replaces the last one. But a decoder runs once for each
 token, and these runs are the rows of one picture. Our own calls say at which row they start. Torch's calls do not, so
-the content of the keys has to tell. A call continues the last one in three cases:
-
-- Its keys are the earlier keys, bit for bit, followed by those of the new queries. If the decoder took some tokens
-  back, only the first of the earlier keys need be there.
-- Its keys are a buffer in which as many columns were written as there are queries, and these were forbidden before.
-- Another attention of the same forward pass continues in one of these ways, and its own keys are the same as before
-  (cross-attention).
-
-Nothing else is joined.
+the content of the keys has to tell (``relation``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from enum import Enum, auto
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from saccade.attention.equation import Call
 from saccade.attention.watching.foreign.lineage import LOST
 from saccade.attention.watching.foreign.plain_steps import PlainSteps, is_plain
-from saccade.attention.watching.reach import FORBIDDEN
+from saccade.attention.watching.foreign.relation import Move, Relation, step_between
 from saccade.attention.watching.segment import Fingerprint, keep
 from saccade.attention.watching.trace import Place, Trace
 
-__all__ = ["Gap", "Relation", "Shown", "Steps", "step_between"]
+__all__ = ["Gap", "Shown", "Steps"]
 
 #: Each step of a growing cache brings all keys again. After this many steps, one copy is kept for all of them.
 SHARE_EVERY = 32
@@ -59,74 +49,6 @@ RUNNING = "the forward pass is still running"
 BROKEN_OFF = "the forward pass ended with an error before it was finished"
 FROM_CACHE = "what a cache keeps of earlier tokens"
 NOT_FOLLOWED = Place("unknown", 0, frozenset(), is_whole=False)
-
-
-class Relation(Enum):
-    """How a call relates to the one before it."""
-
-    NEW = auto()  # it belongs to another forward pass
-    GROWN = auto()  # its keys are the earlier ones, or the first of them, and those of the new queries
-    AGAIN = auto()  # it asks the same keys again
-    REORDERED = auto()  # the sequences of the batch changed places, as in beam search
-    SHIFTED = auto()  # old keys were dropped, as by a cache with a window
-    IN_TURNS = auto()  # it continues not the last forward pass, but the one before that
-
-
-class Move(NamedTuple):
-    """How a call continues the last one, and how many of the last rows it takes back."""
-
-    step: Relation
-    back: int = 0
-
-
-def step_between(last: Call, call: Call, is_self: bool = False) -> Move:
-    """Classify how this call continues the last recorded one; ``is_self`` if its keys come from the queries' tokens."""
-    _, _, num_queries, num_keys = call.shape
-    old, new, num_last = last.key, call.key, last.shape[3]
-    is_same_form = old.shape[:2] == new.shape[:2] and old.shape[3] == new.shape[3] and old.dtype == new.dtype
-    if not is_same_form or last.shape[1] != call.shape[1] or not len(new):
-        return Move(Relation.NEW)
-    num_before = num_keys - num_queries  # the number of old keys, if the keys are the tokens of the queries
-    if not is_self and num_last == num_keys and torch.equal(old, new):
-        return Move(Relation.AGAIN)
-    if num_before <= 0:
-        return Move(Relation.NEW)
-    if num_last < num_keys and num_last <= num_before:
-        # A buffer may be longer than its content; then everything beyond the new keys is forbidden.
-        beyond = range(num_last + num_queries, num_keys)
-        if beyond and not _forbids(call, beyond):
-            return Move(Relation.NEW)
-        if torch.equal(old, new[:, :, :num_last]):
-            return Move(Relation.GROWN)
-        return Move(Relation.REORDERED if _has_all(old, new[:, :, :num_last], 0) else Relation.NEW)
-    if num_last == num_keys:
-        differs = _changed_columns(old, new)
-        changed = differs.any(0).nonzero().flatten().tolist()
-        if 0 < len(changed) <= num_queries and all(_forbids(last, range(c, c + 1)) for c in changed):
-            return Move(Relation.GROWN)  # a buffer that was written to where it was empty
-        allowed = num_queries if call.has_rules else 0
-        if int(differs.sum(-1).max()) > allowed and _has_all(old, new, allowed):
-            return Move(Relation.REORDERED)
-    if is_self and torch.equal(old[:, :, :num_before], new[:, :, :num_before]):
-        return Move(Relation.GROWN, num_last - num_before)  # the last tokens were taken back
-    was_kept = old[:, :, num_last - num_keys + num_queries :]
-    return Move(Relation.SHIFTED if _has_all(was_kept, new[:, :, :-num_queries], 0) else Relation.NEW)
-
-
-def _forbids(call: Call, columns: range) -> bool:
-    """Whether the last query of each sequence may attend to none of these columns."""
-    last = call.shape[2] - 1
-    added = call.added(range(last, last + 1), columns, torch.float32)
-    return added is not None and bool((added <= FORBIDDEN).all())
-
-
-def _has_all(old: Float[Tensor, "B G K D"], new: Float[Tensor, "B G K D"], allowed: int) -> bool:
-    """Whether each new sequence is one of the old ones, in any order, except for this many columns."""
-    return all(int(_changed_columns(old, new[b : b + 1]).sum(-1).min()) <= allowed for b in range(len(new)))
-
-
-def _changed_columns(old: Float[Tensor, "B G K D"], new: Float[Tensor, "#B G K D"]) -> Bool[Tensor, "B K"]:
-    return (old != new).any(dim=3).any(dim=1)
 
 
 class Shown(NamedTuple):
