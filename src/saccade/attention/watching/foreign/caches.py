@@ -47,7 +47,8 @@ class Caches:
         with torch._C.DisableTorchFunction():
             given, left = self._given.get(id(module), {}), self._left.get(id(module), {})
             inside = list(_held(tuple(value for value in values if not isinstance(value, Tensor))))
-            cached = [*inside, *(part for part in values if isinstance(part, Tensor) and part.ndim > 3)]
+            direct = [part for part in values if isinstance(part, Tensor) and part.ndim > 3]
+            cached = [*inside, *(part for part in direct if part.shape[-2] > 1)]  # not the vectors of one step
             shapes = {one.shape for one in left.values()}
             # Of one sequence there is nothing to choose.
             is_chosen = any(len(part) > 1 and part.shape in shapes and not _is_known(part, left) for part in cached)
