@@ -334,6 +334,23 @@ def test_there_is_one_unit_for_how_sure_a_model_is(open_studio: OpenStudio, look
     expect(page.locator(".others .mono:visible")).to_have_text(chances)
 
 
+def test_the_word_that_the_model_was_least_sure_of_is_pointed_out(open_studio: OpenStudio, running: Running) -> None:
+    text = "the zebra sees the dog."
+    look = post(running.client, "/api/models/tiny/looks", input=text, options=OPTIONS)
+    *steps, _end = running.client.get(f"/api/looks/{look['id']}/candidates").json()
+    known = [{one["token"]: one["probability"] for one in step["candidates"]} for step in steps]
+    chances = [its.get(step["token"], 0) for its, step in zip(known, steps, strict=True)]
+    least = chances.index(min(chances))
+    assert chances[least] < 0.5
+    page = open_studio(f"/ask?m=tiny&t={text.replace(' ', '+')}&a={SELF}&h=0")
+    doubt = page.locator(".doubt:visible")
+    expect(doubt).to_contain_text(f"least sure at «{steps[least]['token'].lstrip('▁')}»: {percent(chances[least])}, «")
+    doubt.click()  # leads to all its candidates
+    assert parts_of(page)["step"] == str(least + 1)
+    expect(page.locator(".next-words:visible li")).to_have_count(5)
+    expect(doubt).to_have_count(0)
+
+
 def test_two_models_answer_the_same_text(open_studio: OpenStudio, running: Running, look: dict[str, Any]) -> None:
     page = open_studio(ADDRESS)
     page.get_by_label("Beside it").select_option("and back")

@@ -11,8 +11,13 @@ import { make, percent, reveal, visible } from "../shared/dom.js";
 const DRAWN = "Drawn at random, by these probabilities.";
 const SEARCHED = "Not the likeliest word here: whole answers are compared, and the best one has this word.";
 
+const UNSURE = 0.5; // of a probability: a word below it is pointed out
+
 export class Candidates {
-  constructor() {
+  /** @param {(step: number) => void} stepped to a word that the model was unsure of */
+  constructor(stepped) {
+    this.stepped = stepped;
+    this.doubt = make("button", { type: "button", class: "small doubt", hidden: true });
     this.list = make("ol", { class: "next-words", "aria-label": "Candidates for this word" });
     this.why = make("p", { class: "quiet" });
     this.element = make("div", { class: "row next-place", hidden: true }, this.list, this.why);
@@ -28,12 +33,9 @@ export class Candidates {
   async show(look, token, isDrawn) {
     this.shows += 1;
     const mine = this.shows;
+    reveal(this.doubt, false);
     if (token === null || !look.id) return reveal(this.element, false);
-    /** @type {Promise<Candidate[]>} */
-    const known = this.kept.get(look.id) ?? get(`/api/looks/${inPath(look.id)}/candidates`);
-    this.kept.clear(); // keep only the candidates of one answer
-    this.kept.set(look.id, known);
-    const step = (await known)[token];
+    const step = (await this.of(look.id))[token];
     if (mine !== this.shows) return undefined;
     reveal(this.element, step !== undefined);
     if (!step) return undefined;
@@ -42,11 +44,52 @@ export class Candidates {
     this.why.textContent = !isLess ? "" : isDrawn ? DRAWN : SEARCHED;
     return undefined;
   }
+
+  /** The candidates at each step of an answer; those of one answer are kept. @param {string} id of its look */
+  of(id) {
+    /** @type {Promise<Candidate[]>} */
+    const known = this.kept.get(id) ?? get(`/api/looks/${inPath(id)}/candidates`);
+    this.kept.clear();
+    this.kept.set(id, known);
+    return known;
+  }
+
+  /**
+   * Points out the word of an answer that the model was least sure of, if it was unsure of any.
+   * @param {Look} look @param {number[]} tokens the first token of each word, counted from 0
+   */
+  async showDoubt(look, tokens) {
+    const mine = this.shows;
+    if (!look.id || !tokens.length) return;
+    const steps = await this.of(look.id);
+    if (mine !== this.shows) return;
+    const chances = tokens.map((token) => (steps[token] ? chanceOf(steps[token]) : 1));
+    const word = chances.indexOf(Math.min(...chances));
+    const step = steps[tokens[word]];
+    if (!step || chances[word] >= UNSURE) return;
+    const other = step.candidates.find((one) => one.token !== step.token);
+    const instead = other ? `, «${nameOf(other.token)}» ${percent(other.probability)}` : "";
+    const least = percent(step.candidates.at(-1)?.probability ?? 0);
+    const chance = chances[word] ? percent(chances[word]) : `below ${least}`;
+    this.doubt.textContent = `least sure at «${nameOf(step.token)}»: ${chance}${instead}`;
+    this.doubt.onclick = () => this.stepped(word + 1);
+    reveal(this.doubt, true);
+  }
+}
+
+/** @param {string} token */
+function nameOf(token) {
+  return visible(token.replace(/^\u2581(?=.)/, ""));
+}
+
+/** How probable the written token was; 0 if it is none of the candidates. @param {Candidate} step */
+function chanceOf({ token, candidates }) {
+  return candidates.find((one) => one.token === token)?.probability ?? 0;
 }
 
 /** @param {{token: string, probability: number}} candidate @param {string} written */
 function item({ token, probability }, written) {
-  const name = make("bdi", {}, visible(token.replace(/^\u2581(?=.)/, "")));
+  const name = make("bdi", {}, nameOf(token));
   const said = make("span", { class: "mono" }, percent(probability));
   const one = make("li", { "--share": String(probability) }, name, said);
   one.toggleAttribute("data-written", token === written);

@@ -58,7 +58,8 @@ export class Sentence {
     );
     this.nothing = make("p", { class: "quiet", hidden: true });
     this.name = make("p", { class: "model-name", hidden: true }); // where two models answer
-    this.candidates = new Candidates();
+    this.candidates = new Candidates((step) => listener.changed({ step: String(step) }));
+    this.headline.element.append(this.candidates.doubt);
     const answer = [this.headline.element, this.steps.element, this.candidates.element];
     const answered = make("div", { class: "answered" }, ...answer);
     const parts = [this.name, this.inputPlace, this.unknown, this.strip.element, this.depends.element, answered];
@@ -167,7 +168,7 @@ export class Sentence {
     [this.look, this.changed] = [null, null];
     this.headline.clear();
     const parts = [this.steps.element, this.candidates.element, this.strip.element, this.depends.element, this.unknown];
-    for (const one of [...parts, this.figure.element, this.nothing]) reveal(one, false);
+    for (const one of [...parts, this.candidates.doubt, this.figure.element, this.nothing]) reveal(one, false);
   }
 
   /** The look that is shown: after the change, if there is one. @param {AskState} state */
@@ -242,5 +243,7 @@ export class Sentence {
     const step = model.writes && state.step !== null ? Math.min(state.step, words.length) : 0;
     const token = step > 0 ? tokenOf(look, step, first) : null;
     this.candidates.show(look, token, isDrawn).catch(() => reveal(this.candidates.element, false));
+    const tokens = model.writes && !step && !this.changed ? words.map((_, word) => tokenOf(look, word + 1, first)) : [];
+    void this.candidates.showDoubt(look, tokens).catch(() => undefined);
   }
 }
