@@ -64,6 +64,20 @@ def test_beside_others_each_request_waits_twice_as_long_as_the_one_before_took(c
     assert [when for _, when in begun] == pytest.approx([0.0, 0.01, 0.04, 0.07, 0.10, 0.11])
 
 
+def test_what_a_client_used_while_it_was_alone_is_not_held_against_it(clock: Clock) -> None:
+    async def ask() -> None:
+        shared = Shares()
+        for _ in range(100):
+            await shared.enter("one")
+            clock.now += 0.5
+            shared.spend("one", 0.5)
+        await shared.enter("another")
+        await shared.enter("one")
+
+    asyncio.run(ask())
+    assert clock.now == 51.0
+
+
 def test_the_requests_of_one_client_that_wait_are_limited(clock: Clock) -> None:
     async def ask() -> list[BaseException | None]:
         shared = Shares()

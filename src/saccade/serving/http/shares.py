@@ -18,8 +18,9 @@ from saccade.serving.http.refusals import Refused
 
 __all__ = ["Shares", "Timed"]
 
-#: How many times as long as its last request took an address waits before its next one begins, if others send too.
-REST = 2.0
+#: How many times as long as its last request took an address waits before its next one begins, if others send too; and
+#: at most this many seconds, however much it used while it was alone.
+REST, LONGEST_REST = 2.0, 1.0
 #: Seconds after its last request during which an address counts as one of the others.
 PRESENT = 1.0
 #: Most requests of one address that wait to begin.
@@ -59,7 +60,8 @@ class Shares:
     def spend(self, address: str, seconds: float) -> None:
         """Count time that a request of this address has used."""
         now = time.monotonic()
-        self._rests_until[address] = max(now, self._rests_until.get(address, 0.0)) + REST * seconds
+        rests_until = max(now, self._rests_until.get(address, 0.0)) + REST * seconds
+        self._rests_until[address] = min(rests_until, now + LONGEST_REST)
         if len(self._rests_until) > 1000:
             self._rests_until = {one: until for one, until in self._rests_until.items() if until > now}
 
