@@ -21,27 +21,60 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 NUMBERS = [1.0, 9.0, 3.0, 7.0]
 
 
-def saccade(*arguments: object, installed: bool = True) -> subprocess.CompletedProcess[str]:
-    """A command in a process of its own, where the package is installed or not."""
-    return subprocess.run(command(*arguments), env=environment(installed), capture_output=True, text=True, timeout=300)
+#: Runs commands one after another, so that PyTorch is loaded only once.
+LOOP = """if True:
+    import contextlib, io, json, sys
+    from saccade.cli import main
+    for line in sys.stdin:
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                main(json.loads(line))
+                code = 0
+            except SystemExit as left:
+                code = left.code or 0
+        print(json.dumps([code, out.getvalue(), err.getvalue()]), flush=True)
+"""
+
+
+class Commands:
+    """A process in which the package is installed, and which runs commands."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+
+    def __call__(self, *arguments: object) -> tuple[int, str, str]:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        print(json.dumps([str(one) for one in arguments]), file=self.process.stdin, flush=True)
+        code, out, err = json.loads(self.process.stdout.readline())
+        return code, out, err
+
+
+@pytest.fixture(scope="module")
+def saccade() -> Iterator[Commands]:
+    start = [sys.executable, "-c", LOOP]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(start, env=environment(), stdin=pipe, stdout=pipe, text=True) as process:
+        yield Commands(process)
 
 
 def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "saccade.cli", *map(str, arguments)]
 
 
-def environment(installed: bool = True) -> dict[str, str]:
-    paths = [str(PACKAGE)] if installed else []
-    return os.environ | {"PYTHONPATH": os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")])}
+def environment(path: Path = PACKAGE) -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": os.pathsep.join([str(path), os.environ.get("PYTHONPATH", "")])}
 
 
-def said(result: subprocess.CompletedProcess[str]) -> str:
-    assert result.returncode == 0, result.stderr
-    return result.stdout
+def said(result: tuple[int, str, str]) -> str:
+    code, out, err = result
+    assert code == 0, err
+    return out
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory, saccade: Commands) -> Path:
     """With data, a recipe that ``new`` wrote, and a run."""
     folder = tmp_path_factory.mktemp("extremes")
     draw = random.Random(1)
@@ -57,7 +90,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_it_predicts_evaluates_and_looks(folder: Path) -> None:
+def test_it_predicts_evaluates_and_looks(folder: Path, saccade: Commands) -> None:
     largest, smallest = map(float, said(saccade("predict", folder / "run", json.dumps(NUMBERS))).split())
     assert (largest, smallest) == (pytest.approx(9, abs=0.5), pytest.approx(1, abs=0.5))
     (folder / "inputs.jsonl").write_text("[1, 2]\n[4, 3, 5]\n")
@@ -68,22 +101,18 @@ def test_it_predicts_evaluates_and_looks(folder: Path) -> None:
     looked = said(saccade("look", folder / "run", json.dumps(NUMBERS), "--png", folder / "look.png"))
     assert "smallest" in looked
     assert (folder / "look.png").exists()
-    refused = saccade("predict", folder / "run", '["a"]')
-    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
-    assert "The input is a list of numbers" in refused.stderr
+    code, _, refused = saccade("predict", folder / "run", '["a"]')
+    assert (code, refused.count("\n")) == (2, 1)
+    assert "The input is a list of numbers" in refused
 
 
 def test_a_folder_of_a_task_that_is_not_installed_is_refused_and_imports_nothing(folder: Path, tmp_path: Path) -> None:
-    refused = saccade("predict", folder / "run", json.dumps(NUMBERS), installed=False)
-    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
-    assert "the task 'extremes', which is not installed; install the package that provides it" in refused.stderr
     # importable is not installed: without an entry point, a module of the same name is not touched
     (tmp_path / "extremes.py").write_text("raise SystemExit('imported')")
-    path = {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
-    again = subprocess.run(
-        command("predict", folder / "run", "[1]"), env=os.environ | path, capture_output=True, text=True, timeout=300
-    )
-    assert again.stderr == refused.stderr
+    predict = command("predict", folder / "run", json.dumps(NUMBERS))
+    refused = subprocess.run(predict, env=environment(tmp_path), capture_output=True, text=True, timeout=300)
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert "the task 'extremes', which is not installed; install the package that provides it" in refused.stderr
 
 
 @pytest.fixture(scope="module")
