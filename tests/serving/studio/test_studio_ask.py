@@ -193,7 +193,8 @@ def test_arcs(open_studio: OpenStudio, look: dict[str, Any]) -> None:
 
 
 def aligned(look: dict[str, Any]) -> str:
-    return f"alignment: mean over the heads of {layer_name(look['layer'])}"
+    heads = next(one["heads"] for one in look["attentions"] if one["name"] == look["layer"])
+    return f"alignment: mean of the {heads} heads of {layer_name(look['layer'])}"
 
 
 def saved(page: Page, name: str) -> bytes:

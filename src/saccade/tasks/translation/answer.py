@@ -43,7 +43,8 @@ class TranslationAttention:
     target_spaced: list[int]
     traces: Mapping[str, Trace]  # every attention of the model, by name
     pieces: Float[Tensor, "T S"] | None  # the alignment of tokens; None if the model does not attend to its source
-    choice: AlignmentChoice | None  # where the alignment is read from
+    choice: AlignmentChoice | None  # where the alignment is read from,
+    is_chosen: bool  # and whether training data decided that; otherwise it is the last layer
     before: int = 0  # source tokens in front of the text
     start: str = SPECIAL_TOKENS[START]  # the token that the decoder reads first
 
@@ -139,8 +140,17 @@ class TranslationAnswer(Answer, AlignsWords):
         if alignment is None or choice is None:
             return {}
         rows, columns = self.attention.words
-        made = {"name": choice.attention, "heads": list(choice.heads), "row_offset": choice.row_offset}
-        return {"alignment": {"rows": rows, "columns": columns, "values": alignment.float().tolist()} | made}
+        return {
+            "alignment": {
+                "rows": rows,
+                "columns": columns,
+                "values": alignment.float().tolist(),
+                "name": choice.attention,
+                "heads": list(choice.heads),
+                "row_offset": choice.row_offset,
+                "chosen": self.attention.is_chosen,
+            }
+        }
 
     def terminal(self) -> list[RenderableType]:
         if self.attention.alignment is None:

@@ -332,6 +332,7 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
             seen,
             read_alignment(seen, self.task.state.alignment, rows=len(target_ids), columns=len(source_ids)),
             alignment_used(seen, self.task.state.alignment),
+            self.task.state.alignment is not None,
             self.task.state.source.before,
             self.task.state.target.token(self.task.state.target.special.start),
         )

@@ -22,7 +22,7 @@ export function titleOf(look, { attention, head, words }) {
 /** @param {Look} look @param {import("../shared/types.js").Attention} attention */
 function alignmentTitle({ alignment }, { name, heads }) {
   const its = alignment?.heads ?? [];
-  if (its.length === heads && heads > 1) return `alignment: mean over the heads of ${layerName(name)}`;
+  if (its.length === heads && heads > 1) return `alignment: mean of the ${heads} heads of ${layerName(name)}`;
   const numbers = its.map((head) => head + 1).join(" and ");
   return `alignment: ${its.length > 1 ? "mean of heads" : "head"} ${numbers} of ${layerName(name)}`;
 }
@@ -34,10 +34,12 @@ export function namedAs({ attention, head }) {
 
 /** What a row stands for, if that is not obvious. @param {Look} look @param {Settled} settled */
 export function hintOf(look, settled) {
-  if (settled.head === "alignment")
-    return `Each row is a word of the answer: what the model looked at ${
-      look.alignment?.row_offset ? "when it read the word again, to write the next" : "just before writing it"
-    }.`;
+  if (settled.head === "alignment") {
+    const { row_offset, chosen } = look.alignment ?? {};
+    const when = row_offset ? "when it read the word again, to write the next" : "just before writing it";
+    const whose = chosen ? "The heads were chosen on training data." : "No heads were chosen in training.";
+    return `Each row is a word of the answer: what the model looked at ${when}. ${whose}`;
+  }
   return writes(look, settled)
     ? "Each row is the word that was read last; what it looks at helps to choose the next."
     : "";

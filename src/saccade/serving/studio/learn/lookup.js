@@ -38,12 +38,12 @@ export async function lookUp(stage) {
     if (mine !== asked) return;
     said.textContent = `temperature ${number(temperature, 3)}`;
     bars.replaceChildren(...rowsOf(walk, retrieval, Number(chooser.value)));
+    stage.offer("walk", { x: "retrieval", ...(temperature === 1 ? {} : { temp: String(temperature) }) });
   };
   const temperatureOf = () => String(Number((2 ** Number(slider.value)).toFixed(4)));
   slider.addEventListener("input", () => stage.go({ temp: temperatureOf() }));
   chooser.addEventListener("change", () => stage.go({ q: String(Number(chooser.value) + 1) }));
   await draw();
-  stage.offer("walk", { x: "retrieval" });
   return { follow: draw };
 }
 

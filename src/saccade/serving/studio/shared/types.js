@@ -11,6 +11,7 @@
  * @property {string} name  the attention that it is read from
  * @property {number[]} heads  whose mean it is
  * @property {number} row_offset  0: the row that predicts a word; 1: the row that reads it
+ * @property {boolean} chosen  whether training data decided where it is read from
  * @typedef {{text: string, tokens: string[], before: number[], after: number[]}} Scored
  * @typedef {{changed: string[], same: boolean, before: Scored, after: Scored}} Change
  * @typedef {{word: string, weight?: number, effect?: number}} Deciding
