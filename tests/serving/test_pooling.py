@@ -10,6 +10,7 @@ from saccade.attention import MultiHead
 from saccade.errors import OptionError, ShapeError, TooLargeError, UnknownNameError
 from saccade.lens.view import View
 from saccade.serving import pooling
+from saccade.serving.looks import telling_head
 from saccade.serving.pooling import Pyramid
 
 LENGTH = 75
@@ -120,3 +121,13 @@ def test_a_picture_from_weights_tells_how_far_it_is(long_view: View) -> None:
     pyramid = Pyramid(long_view, lambda share: told.append(pyramid.share))
     pyramid.picture(long_view.names[0], 1, range(2, 22), range(40), (3, 3), "max")
     assert told == [3 / 20, 6 / 20, 9 / 20, 12 / 20, 15 / 20, 18 / 20, 1.0]  # 200 weights are 5 rows: one of cells
+
+
+def test_a_page_never_opens_on_a_head_that_stares_at_one_column() -> None:
+    sink = torch.tensor([1.0, 0, 0]).expand(3, 3)
+    sharp = torch.tensor([[0.9, 0.1, 0], [0, 0.9, 0.1], [0.1, 0, 0.9]])
+    flat = torch.full((3, 3), 1 / 3)
+    tokens = ["a", "b", "c"]
+    for heads, best in (((flat, sink, sharp), 2), ((sink, flat), 1), ((sink, sink), 0)):
+        view = saccade.view((torch.stack(heads)[None],), tokens)
+        assert telling_head(view, view.names[0]) == best

@@ -15,6 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import torch
+
 from saccade.errors import OptionError
 from saccade.lens.axis import Axis
 from saccade.lens.view import View
@@ -26,11 +28,13 @@ from saccade.serving.pooling import Pyramid
 from saccade.serving.threads import Pool
 from saccade.tasks.base.answer import Answer
 
-__all__ = ["Edits", "Look", "Looks", "answer_record", "finite", "no_attention", "plain_record"]
+__all__ = ["Edits", "Look", "Looks", "answer_record", "finite", "no_attention", "plain_record", "telling_head"]
 
 Result = TypeVar("Result")
 #: Up to this many weights (rows times columns), the first head to show is chosen by entropy.
 SMALL = 1 << 16
+#: The mean weight of one column from which on a head stares at it.
+SINK = 0.6
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,7 @@ class Look:
             described: dict[str, Any] = {
                 "id": self.id,
                 "layer": layer,
-                "head": int(self.view.entropy(layer).argmin()) if is_small else 0,
+                "head": telling_head(self.view, layer) if is_small else 0,
                 "attentions": [
                     {
                         "name": name,
@@ -116,6 +120,13 @@ class Look:
                 },
             }
             return described | ({} if self.answer is None else self.answer.extras())
+
+
+def telling_head(view: View, name: str) -> int:
+    """Return the head with the lowest entropy that does not look at one column from almost everywhere (a sink)."""
+    shares = torch.stack([view.matrix(name, head).mean(dim=0).max() for head in range(view.heads(name))])
+    is_sink = (shares > SINK) & (len(view.axes(name)[0]) > 1)
+    return int(torch.where(is_sink & ~is_sink.all(), torch.inf, view.entropy(name)).argmin())
 
 
 class Looks:
