@@ -3,7 +3,7 @@
 import { headPictures } from "../shared/api.js";
 import { make, number } from "../shared/dom.js";
 import { MEASURES, habitOf, measuresOf } from "../shared/measures.js";
-import { headName, layerName } from "../shared/names.js";
+import { GLOSSARY, headName, layerName } from "../shared/names.js";
 import { picture } from "../shared/ramp.js";
 
 /**
@@ -29,7 +29,7 @@ export class HeadGrid {
     this.groups.addEventListener("keydown", (event) => this.onKey(event));
     const orders = [["", "by layer"], ...MEASURES].map(([value, name]) => make("option", { value }, name));
     const order = { class: "order", "aria-label": "Order of the heads", onchange: () => sorted(this.order.value) };
-    this.order = make("select", order, ...orders);
+    this.order = make("select", { ...order, title: GLOSSARY.entropy }, ...orders);
     this.element = make("section", { "aria-label": "Heads" }, this.groups, this.note, this.order);
     /** @type {Look | null} */
     this.look = null;

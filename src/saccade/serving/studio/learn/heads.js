@@ -5,7 +5,7 @@ import { openingOf } from "../ask/opening.js";
 import { optionsOf, readState } from "../ask/state.js";
 import { choice, make, number, setChoice } from "../shared/dom.js";
 import { MEASURES, habitOf, measuresOf } from "../shared/measures.js";
-import { headName } from "../shared/names.js";
+import { GLOSSARY, headName } from "../shared/names.js";
 import { picture } from "../shared/ramp.js";
 
 /**
@@ -32,6 +32,7 @@ export async function heads(stage) {
   const every = await readHeads(look);
   const grid = make("ol", { class: "head-cards" });
   const sort = choice("Sorted by", "sort", MEASURES, (value) => stage.go({ by: value }));
+  sort.title = GLOSSARY.entropy;
   const draw = () => {
     const key = MEASURES.some(([name]) => name === stage.parts().by) ? stage.parts().by : MEASURES[0][0];
     setChoice(sort, key);

@@ -1,6 +1,7 @@
 // The scale of the colours, with the numbers at its ends; and weights as text, however small they are.
 
 import { make, number } from "./dom.js";
+import { GLOSSARY } from "./names.js";
 import { picture } from "./ramp.js";
 
 const SHADES = 256;
@@ -26,7 +27,7 @@ export class Legend {
     this.low = make("span", { class: "mono" });
     this.high = make("span", { class: "mono" });
     this.ramp = make("span", { class: "ramp", role: "img", "aria-label": "Colours: weight 0 is the background" });
-    this.element = make("div", { class: "legend row" }, this.low, this.ramp, this.high);
+    this.element = make("div", { class: "legend row", title: GLOSSARY.weight }, this.low, this.ramp, this.high);
     this.show(1, false);
   }
 

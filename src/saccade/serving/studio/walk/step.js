@@ -1,6 +1,7 @@
 // One step of the walk as a block: its equation and its numbers, or where they are many their colours, which open.
 
 import { make, named, within } from "../shared/dom.js";
+import { GLOSSARY } from "../shared/names.js";
 import { picture } from "../shared/ramp.js";
 import { subscripts } from "./numbers.js";
 import { NumberTable } from "./table.js";
@@ -22,6 +23,8 @@ import { NumberTable } from "./table.js";
 
 /** Steps with a row for each query; that of the chosen one is marked. */
 const OF_QUERIES = new Set(["queries", "scores", "scaled", "biased", "masked", "weights", "sum", "output"]);
+/** What some steps hold, told under the pointer. @type {Record<string, string>} */
+const TOLD = { queries: GLOSSARY.query, keys: GLOSSARY.key, weights: GLOSSARY.weight };
 const MOST = { rows: 6, columns: 5 }; // of a block that shows its numbers at once
 const SIDE = { width: 150, height: 76 }; // pixels of a block of colours
 
@@ -75,6 +78,7 @@ export class StepView {
     this.name = step.name;
     this.element.dataset.step = step.name;
     this.title.textContent = fromOne(step.title);
+    this.title.title = TOLD[step.name] ?? "";
     this.equation.replaceChildren(...subscripts(fromOne(step.equation)));
     this.code.textContent = step.code;
     this.isLarge = isLarge(values);
