@@ -183,7 +183,7 @@ MIXES: dict[str, Change] = {
     "bincount": of_others(lambda x: torch.bincount(x.argmax(-1).flatten(), minlength=WIDTH).float()),
     "scatter of ones": of_others(lambda x: torch.zeros(WIDTH).scatter_add(0, x.argmax(-1).flatten(), torch.ones(10))),
     "searchsorted": of_others(lambda x: torch.searchsorted(x.flatten().sort().values, x.contiguous())),
-    "bucketize": of_others(lambda x: torch.bucketize(x, x[0, :, 0].sort().values).float()),
+    "bucketize": of_others(lambda x: torch.bucketize(x.contiguous(), x[0, :, 0].sort().values).float()),
     "median": of_others(lambda x: x.median(1, keepdim=True).values),
     "quantile": of_others(lambda x: x.quantile(0.3, 1, keepdim=True)),
     "covariance": lambda x: x @ torch.cov(x.flatten(0, 1).T),

@@ -3,7 +3,7 @@
 What Python does with a number cannot be followed: ``x / x.max().item()`` mixes all tokens, but torch only sees a
 division by a number. The same holds for a size that depends on tokens, such as that of ``x.unique()``. So once a number
 of a token or such a size has been read, every number that is passed to a function may have been computed from it. Whole
-numbers up to 2 are trusted, because every program uses them, for squares and halves, unless the same number was read.
+numbers up to 2 are trusted, because every program uses them, for squares and halves, unless such a number was read.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class Outside:
 
     def __init__(self) -> None:
         self._has_left = False
-        self._small: set[int] = set()  # the small whole numbers among them
+        self._has_small = False  # whether there are small whole numbers among them
         self._sized: Any = WeakIdKeyDictionary()  # the tensors whose size tokens have chosen
 
     def note(self, numbers: object) -> None:
         """Note that these numbers are read; they may be in nested lists."""
         self._has_left = True
-        self._small |= {int(number) for number in _numbers_in((numbers,)) if number in range(-SMALL, SMALL + 1)}
+        self._has_small = self._has_small or any(abs(number) <= SMALL for number in _numbers_in((numbers,)))
 
     def follow(
         self,
@@ -93,7 +93,7 @@ class Outside:
         return any(map(self._is_suspect, _numbers_in((arguments, [named[key] for key in named.keys() - SETTINGS]))))
 
     def _is_suspect(self, number: complex) -> bool:
-        return not isinstance(number, int) or abs(number) > SMALL or number in self._small
+        return self._has_small or not isinstance(number, int) or abs(number) > SMALL
 
 
 def _numbers_in(values: Iterable[Any]) -> Iterator[Any]:
