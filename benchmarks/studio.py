@@ -67,8 +67,9 @@ ANSWERED = """expected => {
 #: The whole text is mapped: nothing is said above its map.
 PICTURED = """() => document.querySelector('.map-note[hidden]') && document.querySelector('.map[data-ready=yes]')
   && performance.now() - window.read"""
-#: A map is drawn, if only of the first words or of some rows; the page says which.
-SEEN = "() => document.querySelector('.map[data-level]') && performance.now() - window.clicked"
+#: The first words of a long text are mapped, and the page says so.
+SEEN = """() => document.querySelector('.map-note')?.textContent.includes('map of the first')
+  && document.querySelector('.map[data-ready=yes]') && performance.now() - window.clicked"""
 #: A page shows a model's answer; the time is counted from the start of the navigation.
 PAINTED = """() => document.querySelector('.scene-answer b, .sentence .answer')?.textContent
   && document.querySelector('.strip path') && performance.now()"""
@@ -176,7 +177,6 @@ def pasted(page: Page, url: str) -> None:
     page.wait_for_selector(".map[data-ready=yes]")
     page.get_by_label("The text").select_option("own")
     page.get_by_label("Your long text").fill(" ".join(itertools.islice(itertools.cycle(SENTENCES), LONGEST)))
-    page.evaluate("() => document.querySelector('.map').removeAttribute('data-level')")
     page.get_by_role("button", name="Read this text").click()
     milliseconds = page.wait_for_function(SEEN).json_value()
     said = page.locator(".map-note").inner_text()
