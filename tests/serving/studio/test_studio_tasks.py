@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import expect
 from servers import Running, numbers, post
-from studio_pages import OpenStudio, number, parts_of, percent, place_of
+from studio_pages import OpenStudio, parts_of, percent, place_of
 
 SENTENCE = "the black cat sees the dog."
 TYPED = "the+black+cat+sees+the+dog."
@@ -34,9 +34,8 @@ def test_a_label_with_where_the_pooling_looked(open_studio: OpenStudio, running:
     page = open_studio(f"/ask?m=sorter&t={TYPED}")
     look = post(running.client, "/api/models/sorter/looks", input=SENTENCE)
     assert page.locator(".label").inner_text() == look["answer"]["label"]
-    shown = [number(text) for text in page.locator(".bars .mono").all_inner_texts()]
     expected = sorted(look["answer"]["probabilities"].values(), reverse=True)
-    np.testing.assert_allclose(shown, expected, atol=5.01e-4)
+    assert page.locator(".bars .mono").all_inner_texts() == [percent(one) for one in expected]
     expect(page.locator(".deciding small").first).to_have_text("where the pooling looked: ")  # not: what decided
     assert page.locator(".decided").all_inner_texts() == [one["word"] for one in look["deciding"]]
 
@@ -45,8 +44,8 @@ def test_a_hole_is_filled(open_studio: OpenStudio, running: Running) -> None:
     page = open_studio("/ask?m=filler&t=the+[MASK]+sees+the+dog.")
     expected = predicted(running, "filler", "the [MASK] sees the dog.")
     assert page.locator(".answer > p").inner_text() == expected["text"]
-    shown = [number(text) for text in page.locator(".bars .mono").all_inner_texts()]
-    np.testing.assert_allclose(shown, [one["probability"] for one in expected["masks"][0]], atol=5.01e-4)
+    shown = page.locator(".bars .mono").all_inner_texts()
+    assert shown == [percent(one["probability"]) for one in expected["masks"][0]]
 
 
 def test_a_text_streams(open_studio: OpenStudio, running: Running) -> None:
@@ -101,7 +100,7 @@ def test_a_drawing(open_studio: OpenStudio, running: Running) -> None:
     drawn = parts_of(page)["png"]
     expected = predicted(running, "shapes", {"png": drawn})
     expect(page.locator(".label")).to_have_text(expected["label"])
-    first = f"{max(expected['probabilities'].values()):.3f}"
+    first = percent(max(expected["probabilities"].values()))
     expect(page.locator(".bars .mono").first).to_have_text(first)
     page.reload()  # the drawing is in the address
     expect(page.locator(".bars .mono").first).to_have_text(first)

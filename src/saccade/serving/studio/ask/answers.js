@@ -164,7 +164,7 @@ function holes(answer) {
 
 /** @param {string} name @param {number} probability */
 function bar(name, probability) {
-  const item = make("li", {}, make("bdi", {}, name), make("span", { class: "mono" }, number(probability, 3)));
+  const item = make("li", {}, make("bdi", {}, name), make("span", { class: "mono" }, percent(probability)));
   item.style.setProperty("--share", String(probability));
   return item;
 }

@@ -19,7 +19,7 @@ export class WordLink {
     const [first, last] = [model.words[0], model.words.at(-1)];
     const side = attention.name.startsWith("decoder") ? last : first;
     const word = rows[row] ?? "";
-    const isWord = words && view !== "picture" && /\p{L}/u.test(word) && !(word in MARKS);
+    const isWord = words && view !== "picture" && /^\S*\p{L}\S*$/u.test(word) && !(word in MARKS);
     reveal(this.element, side !== undefined && isWord);
     this.element.textContent = `More like «${shortened(visible(word), 20)}»`;
     /** @type {import("../shared/types.js").Parts} */
