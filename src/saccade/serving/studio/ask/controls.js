@@ -1,7 +1,7 @@
 // Controls for how weights are shown: as a map, arcs or a picture; one head or several combined; words or pieces.
 
 import { stackOf } from "../shared/api.js";
-import { isOfPatches } from "./state.js";
+import { hasPicture } from "./state.js";
 import { choice, make, reveal, setChoice } from "../shared/dom.js";
 
 /**
@@ -42,7 +42,7 @@ export class Controls {
     };
     offer(this.together, "alignment", Boolean(look.alignment));
     offer(this.together, "rollout", Boolean(stackOf(look, settled.attention.name)));
-    offer(this.view, "picture", isOfPatches(look, settled.attention));
+    offer(this.view, "picture", hasPicture(state, look, settled.attention));
     const { rows, columns } = settled.attention;
     const hasPieces = [rows, columns].some((id) => {
       const { labels, tokens } = look.axes[id];

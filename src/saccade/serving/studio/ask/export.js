@@ -23,6 +23,7 @@ const WORDS = 190; // room for the words beside arcs
 const BETWEEN = 240;
 const WITH_NUMBERS = 34;
 const LONGEST = 24; // letters of a label
+const STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font", "paint-order"];
 const SHARPNESS = 2; // pixels of the PNG for each pixel of the page
 
 /** @param {string} name @param {Record<string, string | number>} attributes @param {...(Node | string)} children */
@@ -84,6 +85,8 @@ function drawingOf(figure) {
   if (!matrix || !settled || !look) return { width: 0, height: 0, parts: [] };
   if (settled.view === "arcs") return arcsOf(figure);
   if (settled.view === "picture" && look.image) return overlayOf(figure, matrix, look.image);
+  if (settled.view === "picture" && look.answer.agents) return pathsOf(figure.pictures);
+  if (settled.view === "picture") return pairsOf(figure.pictures);
   const labels = (/** @type {string[]} */ some) => some.map((label) => shortened(visible(label), LONGEST));
   return mapOf(figure, matrix, labels(settled.rows), labels(settled.columns));
 }
@@ -164,6 +167,28 @@ function overlayOf({ row }, matrix, given) {
   });
   const said = text(`row ${row}; the strongest colour is weight ${number(most, 3)}`, 0, height + 18);
   return { width, height: height + 30, parts: [image(imagePicture(given), 0, 0, width, height), ...patches, said] };
+}
+
+/** The plane as it is seen; a file has no style sheet, so its elements take their styles along.
+ * @param {import("./pictures.js").Pictures} pictures @returns {Drawing} */
+function pathsOf({ plane }) {
+  const copy = /** @type {SVGElement} */ (plane.picture.cloneNode(true));
+  const [seen, copied] = [plane.picture, copy].map((one) => [...one.querySelectorAll("*")]);
+  seen.forEach((element, place) => {
+    const style = getComputedStyle(element);
+    for (const name of STYLES) copied[place].setAttribute(name, style.getPropertyValue(name));
+  });
+  const [, , width, height] = (copy.getAttribute("viewBox") ?? "0 0 0 0").split(" ").map(Number);
+  for (const [name, size] of Object.entries({ width, height })) copy.setAttribute(name, String(size));
+  return { width, height: height + 30, parts: [copy, text(plane.said.textContent ?? "", 0, height + 18)] };
+}
+
+/** @param {import("./pictures.js").Pictures} pictures @returns {Drawing} */
+function pairsOf({ pairs }) {
+  const [above, side] = [pairs.arcs.clientHeight, pairs.canvas.clientWidth];
+  const drawn = [image(pairs.arcs, 0, 0, side, above), image(pairs.canvas, 0, above, side, side)];
+  const said = text(pairs.said.textContent ?? "", 0, above + side + 18);
+  return { width: Math.max(side, NARROWEST), height: above + side + 30, parts: [...drawn, said] };
 }
 
 /** The same picture in pixels. @param {string} drawn as SVG @returns {Promise<Blob | null>} */

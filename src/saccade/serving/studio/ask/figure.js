@@ -10,7 +10,7 @@ import { make, reveal, visible, within } from "../shared/dom.js";
 import { HeatMap } from "../shared/heatmap.js";
 import { Legend } from "../shared/legend.js";
 import { GLOSSARY } from "../shared/names.js";
-import { Overlay } from "./overlay.js";
+import { Pictures } from "./pictures.js";
 import { Readout } from "../shared/readout.js";
 import { WordLink } from "./word-link.js";
 
@@ -57,9 +57,13 @@ export class Figure {
       (row) => pinned(row, this.column),
       (column) => this.onMoved(this.row, column),
     );
-    this.overlay = new Overlay((row, column) => this.onPatch(row, column), id);
+    this.pictures = new Pictures(
+      (row, column) => this.onPatch(row, column),
+      (row, column) => this.onMoved(row, column),
+      id,
+    );
     const head = make("div", { class: "figure-head" }, this.title, this.named);
-    const views = make("div", { class: "views" }, this.overlay.element, this.map.element, this.arcs.element);
+    const views = make("div", { class: "views" }, this.pictures.element, this.map.element, this.arcs.element);
     const ways = [this.legend.element, this.walk, this.words.element];
     const side = make("div", { class: "side" }, this.hint, this.readout.element, ...ways);
     this.element = make("section", { class: "figure", "aria-label": "Attention" }, head, views, side);
@@ -104,7 +108,7 @@ export class Figure {
     this.legend.show(1, this.isDifference);
     if (settled.view === "map") this.showMap(look, settled, state, matrix);
     else if (settled.view === "arcs") this.arcs.show(heads, settled.rows, settled.columns, this.row, this.column);
-    else if (look.image) this.overlay.show(look.image, matrix, this.row, this.column);
+    else this.pictures.show(look, settled.attention.name, matrix, this.row, this.column);
     this.read();
   }
 
@@ -112,7 +116,7 @@ export class Figure {
     return [
       { name: "map", element: this.map.element },
       { name: "arcs", element: this.arcs.element },
-      { name: "picture", element: this.overlay.element },
+      { name: "picture", element: this.pictures.element },
     ];
   }
 
@@ -181,7 +185,7 @@ export class Figure {
     if (!this.matrix || !this.look?.image) return;
     this.column = column;
     if (row !== null) this.row = row;
-    this.overlay.show(this.look.image, this.matrix, this.row, this.column);
+    this.pictures.overlay.show(this.look.image, this.matrix, this.row, this.column);
     this.read();
     if (row === null) this.moved(this.row, column);
     else this.pinned(row, column);
@@ -206,7 +210,7 @@ export class Figure {
     this.map.recolour();
     this.legend.draw();
     this.arcs.redraw();
-    this.overlay.redraw();
+    this.pictures.redraw();
   }
 }
 

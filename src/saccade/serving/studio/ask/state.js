@@ -233,10 +233,17 @@ function settledHead(state, look, attention, isNamed) {
 
 /** @param {AskState} state @param {Look} look @param {Attention} attention */
 function settledView(state, look, attention) {
-  const hasPicture = Boolean(look.image) && isOfPatches(look, attention);
-  if (state.view === "picture") return hasPicture ? "picture" : "map";
   if (state.view === "map" || state.view === "arcs") return state.view;
-  return hasPicture ? "picture" : "map";
+  return hasPicture(state, look, attention) ? "picture" : "map";
+}
+
+/**
+ * Whether there is a picture of what the answer is about. Paths and pairs show weights, not the difference of two.
+ * @param {AskState} state @param {Look} look @param {Attention} attention
+ */
+export function hasPicture(state, look, attention) {
+  if (look.answer.agents || look.probabilities) return !state.isDifference && state.shown !== "difference";
+  return isOfPatches(look, attention);
 }
 
 /** Whether the columns of an attention are the patches of the image. @param {Look} look @param {Attention} attention */
