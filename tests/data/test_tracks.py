@@ -15,7 +15,7 @@ ROWS = [(frame, agent, float(frame) * agent, float(agent)) for frame in (0, 10, 
 ROWS += [(20, 3, 5.0, 5.0), (30, 3, 6.0, 5.0)]
 
 
-@pytest.mark.parametrize("separator", ["\t", ",", " ", "; "])
+@pytest.mark.parametrize("separator", ["\t", ",", " ", "; ", "|"])
 def test_any_separator_is_read(separator: str, tmp_path: Path) -> None:
     path = tmp_path / "tracks.txt"
     path.write_text("\n".join(separator.join(map(str, row)) for row in ROWS))

@@ -15,7 +15,8 @@ import saccade
 from saccade.cli.main import app
 from saccade.data.tracks import Scene
 from saccade.data.world import FUTURE, PAST, generate_scenes
-from saccade.errors import InputTypeError, OptionError
+from saccade.errors import FileError, InputTypeError, OptionError
+from saccade.tasks.trajectories.data import TrajectoriesData, TrajectoriesFiles
 from saccade.tasks.trajectories.task import SamplingOptions, distances, walk_straight, walk_varied
 
 
@@ -64,6 +65,18 @@ def test_the_world_is_as_it_says() -> None:
         np.array_equal(a.positions, b.positions)
         for a, b in zip(generate_scenes(3, 1), generate_scenes(3, 1), strict=True)
     )
+
+
+def test_one_agent_is_a_scene_and_windows_that_are_not_there_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "alone.txt"
+    path.write_text("".join(f"{frame} 7 {frame} 0\n" for frame in range(0, 300, 10)))
+    found = TrajectoriesFiles.read(TrajectoriesData(files=[str(path)], past=3, future=2), seed=1)
+    assert {one.agents for one in (*found.train, *found.validation)} == {("7",)}
+    short = r"alone.txt: no window of 50 time steps \(every 10 frames\) has 1 or more agents throughout"
+    with pytest.raises(FileError, match=short):
+        TrajectoriesFiles.read(TrajectoriesData(files=[str(path)], past=8, future=42), seed=1)
+    with pytest.raises(FileError, match=r"no window of 5 time steps .* has 2 or more agents throughout"):
+        TrajectoriesFiles.read(TrajectoriesData(files=[str(path)], past=3, future=2, least_agents=2), seed=1)
 
 
 RECIPE = """task = "trajectories"
@@ -128,6 +141,13 @@ def test_it_answers_in_python(folder: Path) -> None:
         assert answer.csv.splitlines()[0] == "sample,frame,agent,x,y"
         assert len(answer.csv.splitlines()) == 1 + 4 * 12 * 4
         assert answer.csv.splitlines()[1].startswith("0,1200,1,")
+        late = folder / "late.txt"  # one more agent, who has just come
+        late.write_text((folder / "tracks.txt").read_text() + "1190\t9.0\t1.0\t1.0\n")
+        (window,), how = model.read_file(late)
+        assert window.agents == ("1", "2", "3", "4")
+        assert how.endswith(
+            "with 4 agents; 1 agent in the last frame left out, not being there at all of these time steps"
+        )
         (again,) = model.predict([folder / "tracks.txt"], samples=3)
         assert answer.csv == again.csv
         assert answer.figure(dark=True) is not None

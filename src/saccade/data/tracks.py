@@ -1,6 +1,6 @@
 """Read the tracks of agents, and cut them into windows. Each line of a file has a frame, an agent's number, x and y.
 
-The separator is a tab, a comma, a semicolon or spaces. A header line, if there is one, is skipped.
+The separator is a tab, a comma, a semicolon, a bar or spaces. A header line, if there is one, is skipped.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from saccade.errors import FileError, counted
 
 __all__ = ["Scene", "Tracks", "last_window", "read_tracks", "tracks_of", "windows"]
 
-_SEPARATOR = re.compile(r"[\t,; ]+")
+_SEPARATOR = re.compile(r"[\s,;|]+")
 #: The maximum number of agents in a window, because the cost of attention grows with its square.
 MOST_AGENTS = 512
 

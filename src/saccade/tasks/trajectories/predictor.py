@@ -94,11 +94,17 @@ class TrajectoriesPredictor(Predictor):
 
     def read_file(self, path: Path) -> tuple[list[Any], str]:
         """Read one scene: the last time steps in a file of tracks."""
-        window = last_window(read_tracks(path, self._step), self.task.state.past)
+        tracks = read_tracks(path, self._step)
+        window = last_window(tracks, self.task.state.past)
         how = (
             f"the last {window.past} time steps, starting at frame {window.frame}, with "
             f"{counted(len(window.agents), 'agent')}"
         )
+        missing = len(set(tracks.frames[next(reversed(tracks.frames))]) - set(window.agents))
+        if missing:
+            how += (
+                f"; {counted(missing, 'agent')} in the last frame left out, not being there at all of these time steps"
+            )
         return [window], how
 
     def prepare(self, given: Any, number: int = 1) -> Scene:
