@@ -128,13 +128,14 @@ def test_ask_draws_the_paths_of_agents(open_studio: OpenStudio, running: Running
     look = paths_look(running)
     name, count = look["layer"], len(look["answer"]["agents"])
     page = open_studio(f"/ask?m=paths&a={name}&h=0&row=0&col=0")
-    expect(page.locator(".plane .agent")).to_have_count(count)
+    figure = page.locator(".figure").first
+    expect(figure.locator(".plane .agent")).to_have_count(count)
     weights = numbers(running.client, f"/api/looks/{look['id']}/matrix", name=name, head="0")
-    said = page.locator(".plane-said")
+    said = figure.locator(".plane-said")
     expect(said).to_contain_text(f"itself {weights[0, ::count].sum():.2f}")
-    page.locator(".plane .agent[data-agent='1'] circle").click()
+    figure.locator(".plane .agent[data-agent='1'] circle").click()
     expect(said).to_contain_text(f"itself {weights[1, 1::count].sum():.2f}")
-    page.get_by_role("button", name="one moment on").click()
+    figure.get_by_role("button", name="one moment on").click()
     expect(said).to_contain_text("2 ahead, looks at")
     expect(said).to_contain_text(f"itself {weights[count + 1, 1::count].sum():.2f}")
     assert parts_of(page)["row"] == str(count + 1)
@@ -144,18 +145,19 @@ def test_ask_draws_the_paths_of_agents(open_studio: OpenStudio, running: Running
     drawn = saved.value.path().read_text()
     assert drawn.count("<polyline") >= 2 * count
     assert "2 ahead, looks at" in drawn
-    page.get_by_label("map").check()
-    expect(page.locator(".plane")).to_be_hidden()
+    page.get_by_role("radio", name="map").check()
+    expect(figure.locator(".plane")).to_be_hidden()
 
 
 def test_ask_draws_the_pairs_of_bases(open_studio: OpenStudio, running: Running) -> None:
     page = open_studio("/ask?m=pairs&t=GGGGAAAACCCC&row=1&col=10")
     look = post(running.client, "/api/models/pairs/looks", input="GGGGAAAACCCC")
-    expect(page.locator(".pair-said")).to_have_text(f"G2 – C11: {percent(look['probabilities'][1][10])}")
-    expect(page.locator(".pair-note")).to_contain_text("Below: the predicted pairs")
-    page.locator(".pair-matrix").focus()
+    figure = page.locator(".figure").first
+    expect(figure.locator(".pair-said")).to_have_text(f"G2 – C11: {percent(look['probabilities'][1][10])}")
+    expect(figure.locator(".pair-note")).to_contain_text("Below: the predicted pairs")
+    figure.locator(".pair-matrix").focus()
     page.keyboard.press("ArrowLeft")
-    expect(page.locator(".pair-said")).to_have_text(f"G2 – C10: {percent(look['probabilities'][1][9])}")
+    expect(figure.locator(".pair-said")).to_have_text(f"G2 – C10: {percent(look['probabilities'][1][9])}")
     assert (parts_of(page)["row"], parts_of(page)["col"]) == ("1", "9")
     page.get_by_text("Share", exact=True).click()
     with page.expect_download() as saved:

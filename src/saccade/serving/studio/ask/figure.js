@@ -57,11 +57,7 @@ export class Figure {
       (row) => pinned(row, this.column),
       (column) => this.onMoved(this.row, column),
     );
-    this.pictures = new Pictures(
-      (row, column) => this.onPatch(row, column),
-      (row, column) => this.onMoved(row, column),
-      id,
-    );
+    this.pictures = new Pictures(this, id);
     const head = make("div", { class: "figure-head" }, this.title, this.named);
     const views = make("div", { class: "views" }, this.pictures.element, this.map.element, this.arcs.element);
     const ways = [this.legend.element, this.walk, this.words.element];

@@ -11,6 +11,10 @@ import { Player } from "../shared/player.js";
  * @typedef {import("../shared/types.js").Look} Look
  * @typedef {import("../shared/types.js").Matrix} Matrix
  *
+ * @typedef {object} Listener
+ * @property {(row: number | null, column: number) => void} onPatch  of an image: pointed at, or with a row clicked
+ * @property {(row: number, column: number) => void} onMoved  another token of the agents or bases is chosen
+ *
  * @typedef {object} Shown
  * @property {Look} look
  * @property {string} name  of the attention
@@ -23,13 +27,12 @@ const SIDE = 330; // pixels of the matrix of pairs at most
 
 export class Pictures {
   /**
-   * @param {(row: number | null, column: number) => void} patch of an image is pointed at, or clicked
-   * @param {(row: number, column: number) => void} moved another token of the agents or bases is chosen
+   * @param {Listener} listener
    * @param {string} described the id of what reads the cell out
    */
-  constructor(patch, moved, described) {
-    this.moved = moved;
-    this.overlay = new Overlay(patch, described);
+  constructor(listener, described) {
+    this.listener = listener;
+    this.overlay = new Overlay((row, column) => listener.onPatch(row, column), described);
     this.plane = new Plane((agent) => this.chooseToken(agent, this.step));
     this.player = new Player((moment) => this.chooseMoment(moment), momentName);
     this.paths = make("div", { class: "walkers-plane" }, this.plane.element, this.player.element);
@@ -107,7 +110,7 @@ export class Pictures {
     if (!this.shown) return;
     const { look, name, matrix } = this.shown;
     this.show(look, name, matrix, row, column);
-    this.moved(row, column);
+    this.listener.onMoved(row, column);
   }
 
   redraw() {
