@@ -131,6 +131,7 @@ def test_it_answers_in_python_and_says_why(folder: Path) -> None:
         assert [pair[:2] for pair in record["pairs"]] == [[2, 13], [3, 12], [4, 11], [5, 10]]
         assert answer.connectivity_table.splitlines()[2] == "2\tG\t1\t3\t13\t2"
         assert answer.view.names == ["blocks.0.self"]
+        assert answer.view.left_out == ["2 more attentions of the model not shown"]
         starting, ending = answer.triangle(2, 13)
         assert (starting.name, ending.name) == ("blocks.0.starting", "blocks.0.ending")
         assert starting.weights.shape == (2, 14)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from jaxtyping import Float
 from rich.console import RenderableType
 from rich.text import Text
 
+from saccade.attention.watching.coverage import Coverage
 from saccade.data.structures import Molecule, pairs_of, to_connectivity_table
 from saccade.errors import OptionError
 from saccade.lens.figures.pairs import pair_matrix
@@ -29,6 +30,8 @@ __all__ = ["BasePairsAnswer", "Triangle"]
 
 #: Bases per line in the terminal.
 LINE = 80
+#: Why the view of an answer lacks the triangle attentions.
+BETWEEN_PAIRS = "pairs of bases attend to each other there; answer.triangle(i, j) has the weights"
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,8 @@ class BasePairsAnswer(Answer):
     def view(self) -> View:
         """The attention along the sequence; ``triangle`` shows the attention between pairs."""
         seen = {name: trace for name, trace in self._seen.items() if name.endswith(".self")}
-        return view(seen, self.tokens)
+        others = dict.fromkeys((name for name in self._seen if name not in seen), BETWEEN_PAIRS)
+        return replace(view(seen, self.tokens), coverage=Coverage(tuple(seen), others, {}))
 
     @property
     def tokens(self) -> list[str]:

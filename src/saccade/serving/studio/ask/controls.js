@@ -1,7 +1,7 @@
 // Controls for how weights are shown: as a map, arcs or a picture; one head or several combined; words or pieces.
 
 import { stackOf } from "../shared/api.js";
-import { hasPicture } from "./state.js";
+import { hasPicture } from "./pictured.js";
 import { choice, make, reveal, setChoice } from "../shared/dom.js";
 
 /**

@@ -1,6 +1,7 @@
 // Text about a picture of weights: its title, what a row stands for, and the most informative cell.
 
-import { isEdited, isOfPatches } from "./state.js";
+import { isOfPatches } from "./pictured.js";
+import { isEdited } from "./state.js";
 import { shortened, visible } from "../shared/dom.js";
 import { stackOf } from "../shared/api.js";
 import { headName, layerName } from "../shared/names.js";

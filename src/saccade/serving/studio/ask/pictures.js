@@ -23,7 +23,7 @@ import { Player } from "../shared/player.js";
  * @property {number} column
  */
 
-const SIDE = 330; // pixels of the matrix of pairs at most
+const SIDE = () => 0.41 * innerHeight; // pixels of the matrix of pairs at most
 
 export class Pictures {
   /**

@@ -3,6 +3,7 @@
 import { wholeNumber } from "../shared/address.js";
 import { Refused, stackOf } from "../shared/api.js";
 import { keyName } from "../shared/names.js";
+import { hasPicture } from "./pictured.js";
 
 export const ANSWERS = 5;
 const WRITTEN_TOKENS = 40;
@@ -235,20 +236,4 @@ function settledHead(state, look, attention, isNamed) {
 function settledView(state, look, attention) {
   if (state.view === "map" || state.view === "arcs") return state.view;
   return hasPicture(state, look, attention) ? "picture" : "map";
-}
-
-/**
- * Whether there is a picture of what the answer is about. Paths and pairs show weights, not the difference of two.
- * @param {AskState} state @param {Look} look @param {Attention} attention
- */
-export function hasPicture(state, look, attention) {
-  if (look.answer.agents || look.probabilities) return !state.isDifference && state.shown !== "difference";
-  return isOfPatches(look, attention);
-}
-
-/** Whether the columns of an attention are the patches of the image. @param {Look} look @param {Attention} attention */
-export function isOfPatches(look, attention) {
-  if (!look.image) return false;
-  const patches = look.image.grid[0] * look.image.grid[1];
-  return [patches, patches + 1].includes(look.axes[attention.columns].tokens.length) && patches > 1;
 }

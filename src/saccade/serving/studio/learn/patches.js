@@ -3,7 +3,7 @@
 import { inPath, post, weightsOf } from "../shared/api.js";
 import { Overlay } from "../ask/overlay.js";
 import { probabilityOf } from "../ask/headline.js";
-import { isOfPatches } from "../ask/state.js";
+import { isOfPatches } from "../ask/pictured.js";
 import { make, named, number, percent, within } from "../shared/dom.js";
 import { headName } from "../shared/names.js";
 import { hasModels } from "./lesson.js";
