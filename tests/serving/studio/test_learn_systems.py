@@ -136,7 +136,7 @@ def test_ask_draws_the_paths_of_agents(open_studio: OpenStudio, running: Running
     figure.locator(".plane .agent[data-agent='1'] circle").click()
     expect(said).to_contain_text(f"itself {weights[1, 1::count].sum():.2f}")
     figure.get_by_role("button", name="one moment on").click()
-    expect(said).to_contain_text("2 ahead, looks at")
+    expect(said).to_contain_text("2 moments ahead, looks at")
     expect(said).to_contain_text(f"itself {weights[count + 1, 1::count].sum():.2f}")
     assert parts_of(page)["row"] == str(count + 1)
     page.get_by_text("Share", exact=True).click()
@@ -144,7 +144,7 @@ def test_ask_draws_the_paths_of_agents(open_studio: OpenStudio, running: Running
         page.get_by_role("button", name="SVG").click()
     drawn = saved.value.path().read_text()
     assert drawn.count("<polyline") >= 2 * count
-    assert "2 ahead, looks at" in drawn
+    assert "2 moments ahead, looks at" in drawn
     page.get_by_role("radio", name="map").check()
     expect(figure.locator(".plane")).to_be_hidden()
 
