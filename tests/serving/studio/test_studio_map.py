@@ -15,6 +15,7 @@ from studio_pages import OpenStudio, number, parts_of
 
 TEXT = " ".join(["the black cat sees the dog and"] * 90)  # 630 words
 LAYER = "encoder.0.self"
+WHOLE = "rows=0%3A"  # in the address of a tile, not in that of the row that is told beside the map
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +175,7 @@ def test_a_busy_server_is_asked_again_after_the_pause_that_it_wants(open_studio:
     asked: list[str] = []
 
     def refuse(route: Route) -> None:
-        asked.append(route.request.url)
+        asked.extend([route.request.url] if WHOLE in route.request.url else [])
         route.fulfill(status=429, headers={"Retry-After": "2"}, json={"error": "Too much to do."})
 
     page.route("**/api/looks/*/tile?*", refuse)
@@ -182,9 +183,11 @@ def test_a_busy_server_is_asked_again_after_the_pause_that_it_wants(open_studio:
     expect(page.locator("#status .error")).to_have_text("Too much to do.")
     expect(page.locator(".map-label")).to_have_text("exact weights · 0 of 1 tiles · 1 s")  # many frames later
     assert len(asked) == 1
+    expect(page.locator(".map-row > small")).to_have_text("Too much to do.")
     page.unroute("**/api/looks/*/tile?*")
     page.wait_for_selector(".map[data-ready=yes]")
     expect(page.locator("#status .error")).to_be_hidden()
+    expect(page.locator(".map-row > small")).to_contain_text("weights, exact")  # the row beside it, too
 
 
 @pytest.mark.slow
@@ -193,7 +196,7 @@ def test_a_tile_that_is_refused_is_not_asked_for_again(open_studio: OpenStudio) 
     asked: list[str] = []
 
     def refuse(route: Route) -> None:
-        asked.append(route.request.url)
+        asked.extend([route.request.url] if WHOLE in route.request.url else [])
         route.fulfill(status=413, json={"error": "Too large."})
 
     page.route("**/api/looks/*/tile?*", refuse)

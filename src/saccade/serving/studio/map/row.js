@@ -1,8 +1,9 @@
 // Beside the map: one row of it in words. Which tokens does this token look at, and where in the text are they?
 
-import { inPath, numbers, query } from "../shared/api.js";
 import { wholeNumber } from "../shared/address.js";
+import { Refused, inPath, numbers, query } from "../shared/api.js";
 import { afterwards, make, number, visible } from "../shared/dom.js";
+import { PASSING } from "./tiles.js";
 
 /**
  * @typedef {import("./tiles.js").Tiles} Tiles
@@ -14,6 +15,7 @@ const STRONGEST = 14; // weights that are listed
 const AROUND = [12, 3]; // tokens on both sides of the chosen one, and of one that it looks at
 const CLOSE = 24; // pixels a token, so that its name is written beside the map
 const PAUSE = 60; // milliseconds: while the head is changed, or the row
+const LEAST = 2; // seconds until a busy server is asked again
 
 export class RowPanel {
   /** @param {MapView} view @param {(row: string) => void} chosen @param {(error: unknown) => void} failed */
@@ -28,7 +30,8 @@ export class RowPanel {
     /** @type {Shown | null} */
     this.shown = null;
     this.key = ""; // of what is listed
-    this.read = afterwards(() => void this.fetch().catch(failed), PAUSE);
+    this.failed = failed;
+    this.read = afterwards(() => void this.fetch().catch((error) => this.miss(error)), PAUSE);
     view.chosen = (row) => chosen(String(row));
   }
 
@@ -53,6 +56,16 @@ export class RowPanel {
     const asked = `/api/looks/${inPath(tiles.look)}/tile?${query({ name, head, ...part })}`;
     const { values } = await numbers(asked);
     if (key === this.key) this.draw(shown, values);
+  }
+
+  /** A row that is not told: the sentence stands in its place. @param {unknown} error */
+  miss(error) {
+    if (!(error instanceof Refused) || error.status === 404) return this.failed(error);
+    this.title.textContent = this.text.textContent = "";
+    this.list.replaceChildren();
+    this.note.textContent = error.message;
+    const isPassing = PASSING.includes(error.status) && this.element.isConnected;
+    return void (isPassing && setTimeout(this.read, 1000 * Math.max(LEAST, error.pause)));
   }
 
   /** @param {Shown} shown @param {Float32Array} values the weights of the row */

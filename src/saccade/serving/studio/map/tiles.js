@@ -30,7 +30,7 @@ const MOST_KEPT = 700;
 const AT_ONCE = 2; // the server computes the tiles of a look one after the other
 const FIRST_PAUSE = 2; // seconds; twice as long after each failure that follows
 const LONGEST_PAUSE = 60;
-const PASSING = [0, 429, 500, 502, 503, 504]; // no answer, or an error that may not occur next time
+export const PASSING = [0, 429, 500, 502, 503, 504]; // no answer, or an error that may not occur next time
 
 /** The tokens along a tile of a level. @param {number} level */
 export function spanOf(level) {
