@@ -205,7 +205,7 @@ def test_the_gradient_of_an_unrolled_cell_is_that_of_the_library(open_studio: Op
         np.testing.assert_allclose(shown, flow.state[1:].tolist(), rtol=1e-5)
         page.get_by_label("A step").fill("23")
         expect(page.locator(".arithmetic")).to_contain_text("from step 24 back to step 24: gradient × 1.000")
-    assert parts_of(page) == {"s": "recurrent", "cell": "lstm", "radius": "1.2"}
+    assert parts_of(page) == {"s": "recurrent", "cell": "lstm", "radius": "1.2", "at": "24"}
 
 
 def test_the_waves_are_those_of_the_library(open_studio: OpenStudio) -> None:
