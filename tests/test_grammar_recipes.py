@@ -1,4 +1,4 @@
-"""The recipes of built-in sentences for real: parts of speech, praise or blame, the lectures' own sentences."""
+"""The recipes of the built-in corpus for real: parts of speech, and praise or blame, on combinations never seen."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 from rich.console import Console
 
 import saccade
-from saccade.data.deck_sentences import OWN, deck_sentences
 from saccade.training import run as training_run
 from saccade.training.display import Display
 from saccade.training.recipe import read_recipe
@@ -44,17 +43,3 @@ def test_praise_and_blame_are_told_apart(tmp_path: Path) -> None:
     texts = ["The story was sad, but the film was excellent.", "The film was not good."]
     answers = saccade.open(tmp_path / "run").predict(texts)
     assert [answer.text for answer in answers] == ["positive", "negative"]
-
-
-@pytest.mark.slow
-def test_the_sentences_of_the_lectures_are_translated(tmp_path: Path) -> None:
-    """They are not in the training data. The other meaning of "it" takes the other gender."""
-    scores = train("decks", tmp_path / "run")
-    assert scores["bleu"] >= 95
-    assert scores["alignment"] >= 90
-    model = saccade.open(tmp_path / "run")
-    own = deck_sentences(len(OWN), 0, "test")
-    answers = model.predict([sentence.source_text for sentence in own])
-    assert [answer.text for answer in answers] == [sentence.target_text for sentence in own]
-    (wide,) = model.predict(["The animal didn't cross the street because it was too wide."])
-    assert wide.text == "L'animal n'a pas traversé la rue parce qu'elle était trop large."
