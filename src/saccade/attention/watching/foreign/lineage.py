@@ -59,6 +59,7 @@ UNREPORTED = "a function that torch does not report"
 
 _numbers = itertools.count(EARLIER + 1)
 
+
 #: Things that hold no tensors.
 PLAIN = (Tensor, str, bytes, bool, int, float, complex, type(None), torch.dtype, torch.device)
 #: Objects within objects are searched for tensors this deep.
