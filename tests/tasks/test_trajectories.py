@@ -17,7 +17,7 @@ from saccade.data.tracks import Scene
 from saccade.data.world import FUTURE, PAST, generate_scenes
 from saccade.errors import FileError, InputTypeError, OptionError
 from saccade.tasks.trajectories.data import TrajectoriesData, TrajectoriesFiles
-from saccade.tasks.trajectories.task import SamplingOptions, distances, walk_straight, walk_varied
+from saccade.tasks.trajectories.task import SamplingOptions, _apart, distances, walk_straight, walk_varied
 
 
 def window(positions: list[list[list[float]]], past: int) -> Scene:
@@ -32,6 +32,13 @@ def test_distances_by_hand() -> None:
     found = distances([paths], [truth])
     assert (found["ade"], found["fde"]) == (2.0, 0.5)  # the mean of 1 and 3, and the end of the other
     assert (found["missed"], found["collisions"]) == (0.0, 0.0)
+
+
+def test_losses_are_distances_or_their_squares_by_hand() -> None:
+    """Two steps of one agent, 3 and 5 away: 8 in all, or 34 if squared."""
+    paths, future = torch.tensor([[[[[0.0, 3.0]], [[3.0, 4.0]]]]]), torch.zeros(1, 2, 1, 2)
+    assert _apart(paths, future, squared=True).tolist() == [[[34.0]]]
+    assert _apart(paths, future, squared=False).item() == pytest.approx(8, abs=1e-5)
 
 
 def test_collisions_are_of_agents_that_meet() -> None:

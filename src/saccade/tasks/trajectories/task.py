@@ -51,6 +51,7 @@ class TrajectoriesTraining(TrainingSettings):
     samples: int = Field(
         20, ge=1, le=1000, description="Futures predicted for each scene in training; the loss uses the best of them"
     )
+    squared: bool = Field(False, description="Whether the losses are squared distances, which weigh long ones more")
     likely: float = Field(0.3, ge=0, description="Weight of the most likely future's distance to the true one")
     reconstruction: float = Field(0.3, ge=0, description="Weight of reconstructing the future from the posterior")
     divergence: float = Field(0.3, ge=0, description="Weight of the posterior's divergence from the prior")
@@ -175,9 +176,11 @@ class Trajectories(Task):
         found = model(batch.past, batch.counts, samples, batch.future)
         agents = torch.arange(batch.past.shape[2], device=batch.counts.device)
         real = (agents < batch.counts[:, None]).to(batch.past.device)
-        total = (_apart(found.drawn, batch.future).amin(dim=0) * real).sum()
+        squared = self.training.squared
+        total = (_apart(found.drawn, batch.future, squared).amin(dim=0) * real).sum()
         if found.likely is not None and found.reconstructed is not None and model.training:
-            each, weights = _apart(torch.stack([found.likely, found.reconstructed]), batch.future), self.training
+            weights = self.training
+            each = _apart(torch.stack([found.likely, found.reconstructed]), batch.future, squared)
             nats = found.divergence.clamp(min=weights.free_nats)
             others = weights.likely * each[0] + weights.reconstruction * each[1] + weights.divergence * nats
             total = total + (others * real).sum()
@@ -263,9 +266,13 @@ class Trajectories(Task):
         ]
 
 
-def _apart(paths: Float[Tensor, "K B F N 2"], future: Float[Tensor, "B F N 2"]) -> Float[Tensor, "K B N"]:
-    """Return the distances, summed over the time steps. A small number keeps the gradient of a distance of 0 finite."""
-    return ((paths - future).square().sum(-1) + 1e-6).sqrt().sum(-2)
+def _apart(
+    paths: Float[Tensor, "K B F N 2"], future: Float[Tensor, "B F N 2"], squared: bool
+) -> Float[Tensor, "K B N"]:
+    """Return the distances or their squares, summed over the time steps."""
+    squares = (paths - future).square().sum(-1)
+    # A small number keeps the gradient of a distance of 0 finite.
+    return (squares if squared else (squares + 1e-6).sqrt()).sum(-2)
 
 
 def _summary(predictions: Sequence[Prediction], examples: Sequence[Scene]) -> dict[str, float]:
