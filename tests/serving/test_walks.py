@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -14,6 +15,7 @@ from test_models import INPUTS
 
 from saccade.cli import main
 from saccade.lens import EXAMPLES
+from saccade.serving.routes.walk import written
 
 
 def explained(document: dict[str, Any], folder: Path, capsys: pytest.CaptureFixture[str]) -> Any:
@@ -133,3 +135,19 @@ def test_what_cannot_be_walked_through_is_said(client: httpx.Client) -> None:
         "/api/walkthrough", content=b'{"inputs": [[NaN, 1]]}', headers={"content-type": "application/json"}
     )
     assert (nan.status_code, "NaN" in nan.json()["error"]) == (400, True)
+
+
+def test_a_walkthrough_is_written_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    value = EXAMPLES["projection"].walkthrough().to_dict()
+    dumps, longest = json.dumps, 0
+
+    def counted(one: Any, **options: Any) -> str:
+        nonlocal longest
+        longest = max(longest, len(one) if isinstance(one, list | tuple) else 0)
+        assert not (isinstance(one, list) and one and isinstance(one[0], list))
+        return dumps(one, **options)
+
+    monkeypatch.setattr("saccade.serving.routes.walk.json", SimpleNamespace(dumps=counted))
+    assert written(value) == dumps(value, ensure_ascii=False)
+    assert written([]) == "[]"
+    assert longest > 1
