@@ -195,7 +195,7 @@ def _timed(recipe: Recipe, splits: Splits[Any], request: Request, minutes: float
     """Measure how long an update, a validation and the preparation take on this machine, if there are this many minutes
     for all of them.
 
-    On the CPU, everything is measured as the processor time of one thread, which hardly depends on what else the
+    On the CPU, everything is measured as the processor time of one thread, which depends less on what else the
     machine does; the clock only decides by which factor more threads are faster. A validation is timed on a few
     examples. An untrained network writes long texts, so the estimate is rather too long than too short.
     """
