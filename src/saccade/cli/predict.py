@@ -141,23 +141,20 @@ def predict(
     search = given_only(beam=beam, n_best=n_best, length_penalty=length_penalty)
     drawn = given_only(tries=tries, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
     options = _check_options(opened, given_only(sample=sample, max_tokens=max_tokens, stop=stop), own, search, drawn)
-    write = _writer(opened, as_format, as_json=as_json or alignments)
+    lines_of = _writer(opened, as_format, as_json=as_json, alignments=alignments)
     opened.read_otherwise(columns, encoding, lines, separator)
     inputs, from_file = read_inputs(given, opened)
     _check_output(output, is_file=from_file and given != "-", is_shared=processes.count > 1)
     opened = saccade.open(model, device, precision, workers, engine) if workers > 1 and from_file else opened
-    is_free = workers == 1 and precision == "fp32" and from_file and output is None
-    opened = _with_engine(opened, engine, inputs if is_free else (), options)
-    lines_of = write or partial(_lines, as_json=as_json, alignments=alignments)
+    may_change = workers == 1 and precision == "fp32" and from_file and output is None
+    opened = _with_engine(opened, engine, inputs if may_change else (), options)
     answers: Sequence[Answer] = ()
     if output is not None:
-        from saccade.cli.jobs import answer_file
-
-        details = {"alignments": alignments, "precision": precision, "engine": engine}
         suffix = f".{as_format}" if as_format else ".jsonl" if as_json else ".txt"
-        details |= {"columns": columns, "lines": lines, "encoding": encoding, "separator": separator}
-        answer_file(opened, model, given, inputs, options, output, lines_of, suffix, details, processes)
-    elif opened.streams and not (from_file or as_json or alignments or write or {"tries", "n_best"} & set(options)):
+        read = {"columns": columns, "lines": lines, "encoding": encoding, "separator": separator}
+        details = {"alignments": alignments, "precision": precision, "engine": engine} | read
+        _answer_file(opened, model, given, inputs, options, output, lines_of, suffix, details, processes)
+    elif opened.streams and not (from_file or as_json or alignments or as_format or {"tries", "n_best"} & set(options)):
         _print_stream(opened.stream(inputs[0], **options))
     else:
         answers = _print_answers(opened, inputs, options, lines_of, shown=from_file)
@@ -177,11 +174,12 @@ def _with_engine(opened: Predictor, engine: str, inputs: Sequence[Any], options:
     return opened
 
 
-def _writer(opened: Predictor, name: str | None, *, as_json: bool) -> Callable[[Answer], list[str]] | None:
-    """Return what writes an answer in the named format; refuse a format that this kind of model does not have."""
+def _writer(opened: Predictor, name: str | None, *, as_json: bool, alignments: bool) -> Callable[[Answer], list[str]]:
+    """Return what writes an answer as lines, in the named format if there is one; refuse a format that this kind of
+    model does not have."""
     if name is None:
-        return None
-    if as_json:
+        return partial(_lines, as_json=as_json, alignments=alignments)
+    if as_json or alignments:
         raise OptionError("--format replaces --json and --alignments; give only one of them.")
     if name not in opened.formats:
         known = " or ".join(opened.formats)
@@ -214,6 +212,13 @@ def _check_options(
         said = "only affects beam search; add --no-sample" if sample else "only affects sampling; add --sample"
         raise OptionError(f"--{name.replace('_', '-')} {said}.")
     return options
+
+
+def _answer_file(*arguments: Any) -> None:
+    """Call ``saccade.cli.jobs.answer_file``, which is imported only here because it loads torch."""
+    from saccade.cli.jobs import answer_file
+
+    answer_file(*arguments)
 
 
 def _print_answers(
