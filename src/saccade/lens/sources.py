@@ -4,8 +4,8 @@
     saccade.view(outputs.attentions, tokens)
 
 Models whose attention does not call ``scaled_dot_product_attention`` (DeBERTa, MPNet, GPT-J, BLOOM, ...) cannot be
-watched, but return their weights on request. Each layer of them becomes a trace whose scores are those weights, so
-every view, measure and picture works on them too.
+watched, but return their weights on request. Each layer of such weights becomes a trace, so every view, measure and
+picture works for these models too.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _FIELDS = {
     "decoder_attentions": "decoder.{}.self",
     "cross_attentions": "decoder.{}.cross",
 }
-#: The fields that such an output always has, with or without weights.
+#: The fields by which an output of Hugging Face is recognised if it has no weights.
 _OTHER_FIELDS = ("logits", "last_hidden_state")
-#: The fields that tell how many sequences such an output is about, by the first part of the layers' names.
+#: The fields whose first dimension is the number of sequences, for layers whose names begin with each of these words.
 _STATES = {
     "layer": ("last_hidden_state", "logits"),
     "encoder": ("encoder_last_hidden_state",),
@@ -51,17 +51,18 @@ class Source:
     """The traces of a view, with notes about them."""
 
     traces: dict[str, Trace]
-    notes: dict[str, str] = field(default_factory=dict)  # remarks on single attentions
-    gaps: Mapping[str, Gap] = field(default_factory=dict)  # attentions that cannot be shown
-    coverage: Coverage | None = None  # None if it is unknown what the model has besides these
-    is_list: bool = False  # whether the traces are weights whose layers had no names
-    has_states: bool = True  # whether it is known that a batch holds whole sequences, or which ones hold windows
+    notes: dict[str, str] = field(default_factory=dict)  # remarks on single attentions, by name
+    gaps: Mapping[str, Gap] = field(default_factory=dict)  # attentions that cannot be shown, by name
+    coverage: Coverage | None = None  # None if it is unknown which other attentions the model has
+    is_list: bool = False  # whether the traces are weights that were given without names
+    has_states: bool = True  # whether it is known, for each trace, if its batch holds whole sequences or windows
 
     def choose_batch(self, batch: int | None) -> int:
-        """Return which sequence to show: the first one, if it is certain that they are whole sequences.
+        """Return the index of the sequence to show: ``batch``, or 0 if it is None.
 
-        If one attention holds two texts and another one four, as after generating two sequences for each text, a
-        number does not say which of them belong together.
+        Raise an error if ``batch`` is None and the rows of the batch are not known to be whole sequences. Also raise
+        one if two attentions hold different numbers of sequences, such as two texts and the four sequences generated
+        from them: an index then does not say which sequences belong together.
         """
         whole = {name: trace.shape[0] for name, trace in self.traces.items() if not trace.place or trace.place.is_whole}
         several = {count: name for name, count in whole.items() if count > 1}
@@ -81,7 +82,7 @@ class Source:
         return batch or 0
 
     def check_named(self) -> None:
-        """Refuse layers without names where tokens and source_tokens would both fit their columns."""
+        """Raise an error if the layers have no names. Called if tokens and source_tokens both fit their columns."""
         if self.is_list:
             raise OptionError(
                 "A list of layers does not say whether they attend to tokens or to source_tokens, and both have the "
@@ -121,7 +122,10 @@ def read_source(seen: object) -> Source:
 
 
 def _mark_windows(seen: object, traces: dict[str, Trace], notes: dict[str, str]) -> bool:
-    """Give layers that attend within windows (Swin) a place that says so; return whether that could be told."""
+    """Mark the layers that attend within windows (Swin), in their places and notes.
+
+    Return whether the number of sequences is known for every layer, so that all windows were found.
+    """
     sizes = {name: _num_sequences(seen, name) for name in traces}
     if not isinstance(seen, Mapping) and len({trace.shape[0] for trace in traces.values()}) > 1:
         sizes = {name: {1} for name in traces}  # a batch of sequences would have the same size in all layers
@@ -139,16 +143,16 @@ def _mark_windows(seen: object, traces: dict[str, Trace], notes: dict[str, str])
 
 
 def _has_bands(seen: object, name: str) -> bool:
-    """Return whether a Hugging Face output says that these weights are over the neighbours of each token.
+    """Return whether each row of these weights covers only the neighbours of its token, as in Longformer and LED.
 
-    Such a family (Longformer, LED) also returns the weights of the tokens that look at everything.
+    The outputs of such models are recognised by their field for the tokens that attend to everything.
     """
     fields = getattr(type(seen), "__dataclass_fields__", {})
     return "global_attentions" in fields or ("encoder_global_attentions" in fields and name.startswith("encoder."))
 
 
 def _num_sequences(seen: object, name: str) -> set[int]:
-    """Return how many sequences the output of a model may be about; nothing if it does not tell."""
+    """Return the possible numbers of sequences in the batch of this layer; the empty set if they are unknown."""
     states = [seen.get(state) for state in _STATES.get(name.split(".")[0], ())] if isinstance(seen, Mapping) else []
     state = next((state for state in states if isinstance(state, Tensor) and state.ndim > 1), None)
     if state is None:
@@ -191,7 +195,7 @@ def _layers(given: object) -> Iterator[tuple[str, Any]]:
 
 
 def _in_order(parts: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """Sort names that differ only in their numbers by these numbers, because a rollout multiplies layers in order."""
+    """Sort the layers whose names differ only in their numbers by these numbers: a rollout multiplies them in order."""
     kinds = [re.sub(r"\d+", "#", name) for name, _ in parts]
     return sorted(parts, key=lambda part: (kinds.index(re.sub(r"\d+", "#", part[0])), _numbers(part[0])))
 

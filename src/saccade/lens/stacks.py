@@ -1,7 +1,8 @@
 """Stacks of self-attentions that follow each other, which a rollout may multiply.
 
-Saccade's own models order them by name. In other models an attention follows another if its queries went through that
-one (``Trace.place``). A stack in which an attention is missing has no rollout, so that none is left out silently.
+In Saccade's own models, the names say which layers follow each other. In other models, one attention follows another if
+its queries were computed from the output of the other (``Trace.place``). If an attention of a stack cannot be shown,
+the stack has no rollout, so that no attention is left out silently.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ __all__ = ["Stacks", "choose_stack", "find_stacks"]
 
 
 class Stacks(NamedTuple):
-    """The layers of each stack, the first layer first, and why the broken ones have no rollout."""
+    """The layers of each complete stack, from first to last, and why the other stacks have no rollout."""
 
     whole: dict[str, list[str]]
     broken: dict[str, str]
@@ -32,7 +33,7 @@ class Stacks(NamedTuple):
 def find_stacks(
     traces: Mapping[str, Trace], is_self: Callable[[str], bool], gaps: Iterable[Gap], coverage: Coverage | None = None
 ) -> Stacks:
-    """Find the stacks; a stack is named after its layers with * for each number, such as ``encoder.*.self``."""
+    """Find all stacks; a stack is named after its layers with * for each number, such as ``encoder.*.self``."""
     chains: list[list[str]] = []
     for name in filter(is_self, traces):
         chain = next((chain for chain in reversed(chains) if _follows(chain[-1], name, traces)), None)
@@ -58,7 +59,7 @@ def find_stacks(
 
 
 def choose_stack(stacks: Stacks, name: str | None, attentions: Sequence[str]) -> list[str]:
-    """Return the layers of the stack with this name, or of the first stack."""
+    """Return the layers of the stack with this name, or of the first stack if the name is None."""
     whole, broken = stacks
     if broken and (name in broken or not whole):
         lost = name if name in broken else next(iter(broken))
@@ -74,7 +75,7 @@ def choose_stack(stacks: Stacks, name: str | None, attentions: Sequence[str]) ->
 
 
 def _follows(last: str, name: str, traces: Mapping[str, Trace]) -> bool:
-    """Return whether the queries of this attention went through the last one."""
+    """Return whether the attention ``name`` comes after the attention ``last`` in the same stack."""
     before, after = traces[last], traces[name]
     if (before.shape[0], before.shape[2]) != (after.shape[0], after.shape[2]):
         return False
@@ -84,7 +85,7 @@ def _follows(last: str, name: str, traces: Mapping[str, Trace]) -> bool:
 
 
 def _missing(chain: list[str], traces: Mapping[str, Trace], gaps: Iterable[Gap]) -> str | None:
-    """Return what a rollout of this stack would leave out, or None if it is complete."""
+    """Return why this stack has no rollout, such as an attention that it would leave out; None if it has one."""
     places = [traces[name].place for name in chain]
     last = places[-1]
     if last is None:
@@ -129,7 +130,7 @@ def _missing(chain: list[str], traces: Mapping[str, Trace], gaps: Iterable[Gap])
 
 
 def _unreported(coverage: Coverage) -> str | None:
-    """Return what ran where nobody can see it, and may be part of any stack."""
+    """Return what ran without being reported by torch, and may be part of any stack; None if there is nothing."""
     scripted = next((name for name, reason in coverage.unseen.items() if reason == SCRIPTED), None)
     if scripted is not None:
         return f"it would leave out {scripted}: {SCRIPTED}"

@@ -1,8 +1,9 @@
-"""What forward passes leave in a cache for the next one.
+"""Finds out whether the tensors of a cache were replaced between two forward passes, as beam search does.
 
-Beam search keeps the best texts after each step, and chooses their keys from the cache. Then a sequence of the batch is
-one of several candidates, not the text that comes out in the end, even if the choice happened to change nothing. The
-keys cannot show that, but the tensors in the cache can: they are not the ones that the last forward pass left there.
+After each step, beam search keeps the best texts and selects their keys from the cache. A sequence of the batch is then
+one of several candidates, and not the text that comes out in the end, even if the selection left all numbers as they
+were. The numbers cannot show this, but the tensor objects can: they are not those that the last forward pass left in
+the cache.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from torch import Tensor, nn
 
 __all__ = ["Caches"]
 
-#: Things that hold no tensors.
+#: Types of values that contain no tensors.
 PLAIN = (str, bytes, bool, int, float, type(None), torch.dtype, torch.device)
 
 
 class _Left(NamedTuple):
-    """A tensor, as a forward pass was given it or left it behind."""
+    """A tensor as it was when a forward pass began or ended."""
 
     tensor: weakref.ref[Tensor]
     shape: torch.Size
@@ -33,31 +34,34 @@ class _Left(NamedTuple):
 
 
 class Caches:
-    """What the last forward pass of each module was given, and what it left in that or returned."""
+    """For each module, the tensors that its last forward pass was given, and those that it left or returned."""
 
     def __init__(self) -> None:
         self._given: dict[int, dict[int, _Left]] = {}
         self._left: dict[int, dict[int, _Left]] = {}
 
     def begin(self, module: nn.Module, values: tuple[object, ...]) -> tuple[bool, set[int]]:
-        """Begin a forward pass; return whether its cache was chosen anew, and what the last pass made and left in it.
+        """Begin a forward pass with these arguments.
 
-        The cache was chosen anew if there is a tensor in the place of one of its shape that the last pass has left.
+        Return whether its cache was replaced, and the ids of the tensors that the last pass computed and stored in it.
+        The cache was replaced if it holds a tensor that the last pass did not leave there, but that has the shape of
+        one that it left.
         """
         with torch._C.DisableTorchFunction():
             given, left = self._given.get(id(module), {}), self._left.get(id(module), {})
             inside = list(_held(tuple(value for value in values if not isinstance(value, Tensor))))
             direct = [part for part in values if isinstance(part, Tensor) and part.ndim > 3]
-            cached = [*inside, *(part for part in direct if part.shape[-2] > 1)]  # not the vectors of one step
+            # An argument with one position is no cache, but the input of one step.
+            cached = [*inside, *(part for part in direct if part.shape[-2] > 1)]
             shapes = {one.shape for one in left.values()}
-            # Of one sequence there is nothing to choose.
+            # In a batch of one sequence, there is nothing to choose from.
             is_chosen = any(len(part) > 1 and part.shape in shapes and not _is_known(part, left) for part in cached)
             made = {id(part) for part in inside if _is_known(part, left) and not _is_known(part, given)}
             self._given[id(module)] = _known(values)
         return is_chosen, made
 
     def end(self, module: nn.Module, values: tuple[object, ...]) -> None:
-        """End a forward pass that leaves behind what it was given, and what it returns."""
+        """End a forward pass; ``values`` are its arguments and its output."""
         with torch._C.DisableTorchFunction():
             self._left[id(module)] = _known(values)
 
@@ -72,7 +76,7 @@ def _is_known(tensor: Tensor, among: dict[int, _Left]) -> bool:
 
 
 def _held(value: object, known: set[int] | None = None) -> Iterator[Tensor]:
-    """Yield the tensors within a value that may be in a cache."""
+    """Yield the tensors inside a value that may belong to a cache: numbers with at least three dimensions."""
     known = set() if known is None else known
     known.add(id(value))
     if isinstance(value, Tensor):

@@ -16,7 +16,7 @@ from saccade.attention.weights import Softmax
 
 __all__ = ["SDPA", "RoundedSoftmax", "autocast", "call_of_sdpa", "has_no_numbers", "softmax_of", "unrepeated"]
 
-#: Torch's function itself: someone may have put another one in its place in ``torch.nn.functional``.
+#: Torch's original function, even if someone has replaced it in ``torch.nn.functional``.
 SDPA = torch._C._nn.scaled_dot_product_attention
 
 NO_NUMBERS = (
@@ -27,7 +27,7 @@ NO_NUMBERS = (
 FIVE_DIMENSIONS = "its queries have {} dimensions, so it is unclear which dimension is the heads"
 SUBCLASS = "its {} is a {}, a kind of tensor that only its own class can read"
 
-#: Beyond this size float32 numbers are 64 and more apart, so that a score beside it is rounded away.
+#: Neighbouring float32 numbers of this size are 64 apart, so that a score that is added to one of them is lost.
 COARSE = 1e9
 HUGE = 1e12
 
@@ -45,7 +45,7 @@ class RoundedSoftmax(Softmax):
     needs_double = True
 
     def __init__(self, is_double: bool) -> None:
-        self._is_double = is_double  # a kernel that computes in float64 rounds as is done here anyway
+        self._is_double = is_double  # a kernel that computes in float64 needs no rounding to float32
 
     def statistic(self, scores: Float[Tensor, "B H Q K"]) -> Shaped[Tensor, "B H Q 1"]:
         return super().statistic(self._rounded(scores))
@@ -61,8 +61,8 @@ class RoundedSoftmax(Softmax):
 
 def _rounded(scores: Tensor) -> Tensor:
     as_kernel = scores.float().clamp(min=torch.finfo(torch.float32).min)
-    # The bits of a float32 count the numbers below it: neighbours below -COARSE become 40 apart, and far below
-    # -HUGE, where masks were added to masks, neighbours among those with six binary digits.
+    # The bits of a float32, read as a whole number, count float32 numbers. Between -COARSE and -HUGE, neighbouring
+    # numbers become 40 apart. Below -HUGE, where masks were added to masks, only six binary digits of a number count.
     below, far_below = (
         as_kernel.clamp(max=limit).view(torch.int32) - torch.tensor(limit, device=scores.device).view(torch.int32)
         for limit in (-COARSE, -HUGE)
@@ -73,7 +73,7 @@ def _rounded(scores: Tensor) -> Tensor:
 
 
 def softmax_of(bias: Tensor | None) -> Softmax:
-    """Return the weights function of torch's attention with this mask, which is added to the scores."""
+    """Return the softmax that torch's attention applies if ``bias`` is added to its scores."""
     return Softmax() if bias is None else RoundedSoftmax(bias.dtype == torch.float64)
 
 
@@ -89,12 +89,12 @@ def call_of_sdpa(
 ) -> Call | str:
     """Translate a call of ``scaled_dot_product_attention``, or return the reason why it cannot be shown.
 
-    Its causal flag counts rows and columns from the first query and key of the call ("top-left"), as Saccade's does
-    with ``first_row`` 0. Its mask is boolean (True = may attend), or added to the scores: a bias.
+    ``is_causal`` counts rows and columns from the first query and key of the call ("top-left"), as Saccade does with
+    ``first_row`` 0. ``attn_mask`` is boolean (True = may attend), or a bias: numbers that are added to the scores.
     """
     if query.is_nested or has_no_numbers(query):
         return NO_NUMBERS
-    # Importing this takes as long as torch itself, and whoever has such a mask has imported it.
+    # Importing this module takes as long as importing torch. A caller with such a mask has imported it already.
     masks = sys.modules.get("torch.nn.attention.bias")
     if masks is not None and isinstance(attn_mask, masks.CausalBias):
         attn_mask = attn_mask._materialize(query.device)
@@ -105,7 +105,7 @@ def call_of_sdpa(
     if ndim > 4:
         return FIVE_DIMENSIONS.format(ndim)
     device = query.device.type
-    if torch.is_autocast_enabled(device):  # as the kernel gets them
+    if torch.is_autocast_enabled(device):  # convert the tensors as torch does before it calls the kernel
         query, key, value = (autocast(part, device) for part in (query, key, value))
         attn_mask = None if attn_mask is None else autocast(attn_mask, device)
     query, key, value = (_four_dimensional(part, ndim) for part in (query, key, value))
@@ -136,7 +136,7 @@ def autocast(tensor: Tensor, device: str) -> Tensor:
 
 
 def has_no_numbers(tensor: Tensor) -> bool:
-    """Return whether a tensor has no numbers (meta), or none that outlive what runs (torch.func, torch.jit.trace)."""
+    """Return whether a tensor has no numbers (meta), or only while torch.func or torch.jit.trace runs."""
     is_traced = torch._C._get_tracing_state() is not None
     return tensor.is_meta or is_traced or torch._C._functorch.is_functorch_wrapped_tensor(tensor)
 
@@ -159,13 +159,13 @@ def unrepeated(tensor: Tensor) -> Tensor:
 
 
 def ungrouped(key: Float[Tensor, "B H K D"]) -> Float[Tensor, "B G K D"]:
-    """Return the keys without the copies that were made of each of them for a group of query heads."""
+    """Return the keys with one head for each group of query heads, if each group has copies of the same keys."""
     heads = key.shape[1]
     if heads < 2 or not torch.equal(key[:, 0, :1], key[:, 1, :1]):  # a group has at least two heads: cheap to rule out
         return key
     for group in sorted((size for size in range(2, heads + 1) if heads % size == 0), reverse=True):
         first = key[:, ::group]
-        # One number of each key tells most that differ, at little cost.
+        # Compare the first number of each key first: this finds most differences at little cost.
         if all(
             torch.equal(key[..., cut][:, copy::group], first[..., cut])
             for cut in (slice(1), slice(None))

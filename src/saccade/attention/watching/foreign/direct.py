@@ -16,19 +16,19 @@ from torch import nn
 
 __all__ = ["stored_forward", "unwrap_forwards", "unwrapped", "wrap_forwards"]
 
-#: How many callers lie at most between a module of torch's and an attention that it runs.
+#: The largest number of stack frames between the forward of torch's module and the attention that it calls.
 MAX_CALLERS = 8
 
 Forward = Callable[..., Any]
-#: Runs a forward pass: given the module, its forward, and the arguments.
+#: A function that runs a forward pass, given the module, its original forward, and the arguments.
 Run = Callable[[nn.Module, Forward, tuple[Any, ...], dict[str, Any]], Any]
 
-#: What each wrapper wraps.
+#: The original method of each wrapper.
 _originals: dict[Forward, Forward] = {}
 
 
 def wrap_forwards(kinds: Sequence[type[nn.Module]], run: Run) -> None:
-    """Let ``run`` run every forward pass of these classes."""
+    """Replace the ``forward`` of these classes by a wrapper, which calls ``run``."""
     for kind in kinds:
         wrapper = _wrapper(kind.forward, run)
         _originals[wrapper] = kind.forward
@@ -43,14 +43,17 @@ def unwrap_forwards(kinds: Sequence[type[nn.Module]]) -> None:
 
 
 def unwrapped(method: Forward) -> Forward:
-    """Return what a wrapper of ours wraps, and any other method as it is."""
+    """Return the original method if this is one of our wrappers; otherwise the method itself."""
     return _originals.get(method, method)
 
 
 def stored_forward(
     caller: FrameType | None, kinds: Sequence[type[nn.Module]], running: Sequence[nn.Module]
 ) -> nn.Module | None:
-    """Return a module of these classes that runs nearby, but was not reported; None if there is none."""
+    """Return the module of these classes whose ``forward`` is among the last callers, if it is not in ``running``.
+
+    Such a module was not reported, because its ``forward`` was stored before it was wrapped. Otherwise return None.
+    """
     codes = [getattr(unwrapped(kind.forward), "__code__", None) for kind in kinds]
     for _ in range(MAX_CALLERS):
         if caller is None:

@@ -1,4 +1,4 @@
-"""Finds out which positions of the text the rows of an edited call are.
+"""Finds the positions in the text of the rows of an edited attention call.
 
 An edit names positions of a text, but a call of torch's attention only has rows. In a forward pass over a whole text,
 the two are the same. In a step of generation they are not: the cache that the model is given then tells how many
@@ -40,9 +40,9 @@ DROPPED = "its cache dropped old keys, so its columns are not the positions of t
 class Start(Enum):
     """What the tokens of queries and keys prove about where the queries are in their text."""
 
-    FIRST = auto()  # they are its first positions
-    FIRST_IF_HIDDEN = auto()  # they are, if a mask hides the keys behind theirs; else it may be a full cache
-    LATER = auto()  # keys that this forward pass did not compute come before theirs
+    FIRST = auto()  # the queries are the first positions of their text
+    FIRST_IF_HIDDEN = auto()  # the same, but only if a mask hides all keys after theirs; else these may be in a cache
+    LATER = auto()  # before their own keys come others, which an earlier forward pass computed
     UNKNOWN = auto()
 
 
@@ -50,16 +50,16 @@ class CallStep(NamedTuple):
     """Where in a forward pass a call is made."""
 
     cached: int | str | None  # see ``cached_positions``
-    use: int  # which call of its module this is, counted from 1
-    last_key: Tensor | None  # of the call before this one
+    use: int  # the number of this call among those of its module in this forward pass, from 1
+    last_key: Tensor | None  # the keys of the module's previous call
     start: Start
-    is_later: bool  # whether its forward pass, or its keys, continue an earlier one
+    is_later: bool  # whether its forward pass continues an earlier one, or its keys those of an earlier call
 
 
 def cached_positions(given: Sequence[object]) -> int | str | None:
-    """Return how many positions the cache in these arguments holds; the name of its class if it does not say.
+    """Return how many positions the cache among these arguments holds, or the name of its class if it does not say.
 
-    Without a cache, return None: the modules may still keep keys themselves.
+    If there is no cache, return None; the modules may still store keys themselves.
     """
     for part in given:
         if hasattr(part, "get_seq_length"):  # the caches of Hugging Face
@@ -73,21 +73,24 @@ class _Last(NamedTuple):
 
     outermost: int
     innermost: int
-    number: int  # within its outermost run, counted from 1
+    number: int  # among the module's calls in this outermost forward pass, counted from 1
     query: Tensor
     key: Tensor
 
 
 class EditedCalls:
-    """The edited calls of a thread, so that each knows what came before it."""
+    """The last edited call of each module in this thread, to compare the next call with it."""
 
     def __init__(self) -> None:
-        self._last: dict[int, _Last] = {}  # of each module
+        self._last: dict[int, _Last] = {}  # by the id of the module
 
     def look(
         self, runs: Sequence[RunningModule], query: Tensor, key: Tensor, lineage: Lineage, is_turned: bool
     ) -> Start:
-        """Note whether a call, edited or not, shows that its forward pass is a later step of a text."""
+        """Return what a call, edited or not, proves about where its queries are in the text.
+
+        If they come after positions of an earlier forward pass, note that the running pass is a later step of a text.
+        """
         if not any(target.needs_positions for edit in active_edits() for target in edit.targets.values()):
             return Start.UNKNOWN
         start, outermost = start_of(query, key, lineage, is_turned), runs[0]
@@ -120,7 +123,7 @@ class EditedCalls:
 
 
 def _continues(last: _Last, query: Tensor, key: Tensor) -> bool:
-    """Return whether the keys of a call begin with those of an earlier forward pass, and others follow."""
+    """Return whether the keys of a call begin with the keys of the module's last call, followed by other keys."""
     known, rows = last.key, last.query.shape[-2]
     is_alike = known.ndim == key.ndim and known.shape[:-2] == key.shape[:-2] and known.shape[-1] == key.shape[-1]
     if not is_alike or key.shape[-2] <= query.shape[-2] or torch.equal(known, key):
@@ -130,7 +133,7 @@ def _continues(last: _Last, query: Tensor, key: Tensor) -> bool:
 
 @unseen()
 def start_of(query: Tensor, key: Tensor, lineage: Lineage, is_turned: bool) -> Start:
-    """Return what is proved about where the queries of a call are; ``is_turned``: see ``Rows.positions``."""
+    """Return what is proved about where the queries of a call are in the text; for ``is_turned``, see ``positions``."""
     number = lineage.new_number()
     found = [lineage.rows.positions(part, number, is_turned) for part in (query, key)] if lineage.is_on else []
     if not found or found[0] is None or found[1] is None:
@@ -141,7 +144,7 @@ def start_of(query: Tensor, key: Tensor, lineage: Lineage, is_turned: bool) -> S
         return Start.FIRST
     is_own = torch.isin(columns, rows[rows != NOBODY])
     if not bool(is_own.any()):
-        if is_turned and torch.equal(key[-num_rows:], query):  # what torch's function projects itself
+        if is_turned and torch.equal(key[-num_rows:], query):  # inputs that torch's function projects itself
             return Start.LATER
         is_cross = source_of(lineage.marks(query), lineage.marks(key)) == "cross"
         return Start.FIRST if is_cross or _are_two_inputs(rows, columns) else Start.UNKNOWN
@@ -154,13 +157,13 @@ def start_of(query: Tensor, key: Tensor, lineage: Lineage, is_turned: bool) -> S
 
 
 def _are_two_inputs(rows: Int[Tensor, "B Q"], columns: Int[Tensor, "B K"]) -> bool:
-    """Return whether queries and keys are tokens of different sequences."""
+    """Return whether queries and keys are all tokens, of different sequences."""
     are_tokens = all(bool(((ids != NOBODY) & (ids < HASHED)).all()) for ids in (rows, columns))
     return are_tokens and not bool(torch.isin(sequence_of(columns), sequence_of(rows)).any())
 
 
 def _is_of_pass(columns: Int[Tensor, "B K"], rows: Int[Tensor, "B Q"]) -> Bool[Tensor, "B K"]:
-    """Return which keys were made in this forward pass, from the sequence of its queries, from a picture or from
+    """Return which keys were computed in this forward pass: from the sequence of the queries, a picture, or
     parameters."""
     is_token = (columns != NOBODY) & (columns < HASHED)
     own = sequence_of(rows[(rows != NOBODY) & (rows < HASHED)])
@@ -171,7 +174,7 @@ def _is_of_pass(columns: Int[Tensor, "B K"], rows: Int[Tensor, "B Q"]) -> Bool[T
 def rows_of(call: Call, key: Tensor, targets: Sequence[Target], step: CallStep, hides_rest: bool) -> RowRange:
     """Return the positions of a call's rows in the text; raise an error if an edit needs them and they are unknown.
 
-    ``hides_rest`` says whether a mask hides the keys behind those of its queries (``Start.FIRST_IF_HIDDEN``).
+    ``hides_rest`` says whether a mask hides all keys after those of the queries (``Start.FIRST_IF_HIDDEN``).
     """
     _, _, num_rows, num_columns = call.shape
     is_told = isinstance(step.cached, int)

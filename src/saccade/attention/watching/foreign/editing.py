@@ -38,15 +38,16 @@ __all__ = ["Edited", "bound_sdpa", "check_edited", "run_edited"]
 
 NOTHING_LEFT = "torch's multi-head attention gives NaN for a query that may attend to nothing, as after this edit"
 
-_SDPA = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")  # torch has it in C
+# Torch's function is written in C and has no signature.
+_SDPA = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
 _MULTI_HEAD = inspect.signature(F.multi_head_attention_forward)
 
 
 class Edited(NamedTuple):
-    """A call that was run with changes."""
+    """The result of a call that was run with the changes of an edit."""
 
     output: Any
-    arguments: dict[str, Any]  # what it was given, with the forbidden links in its mask
+    arguments: dict[str, Any]  # by name; the mask includes the forbidden links
 
 
 def run_edited(
@@ -56,7 +57,7 @@ def run_edited(
     targets: Sequence[Target],
     step: CallStep,
 ) -> Edited:
-    """Run a call of torch's attention with the changes of the edits."""
+    """Run a call of torch's attention with the changes that these targets ask for."""
     is_sdpa = function is SDPA
     bound = bound_sdpa(arguments, named) if is_sdpa else _MULTI_HEAD.bind(*arguments, **named).arguments
     call = (call_of_sdpa if is_sdpa else call_of_function)(**bound)
@@ -75,7 +76,7 @@ def run_edited(
 
 
 def _hides_rest(call: Call) -> bool:
-    """Return whether the mask of a call hides all keys behind as many as it has queries."""
+    """Return whether a call with n queries hides all keys after the first n."""
     _, _, num_rows, num_columns = call.shape
     if num_rows >= num_columns:
         return True
@@ -89,7 +90,7 @@ def bound_sdpa(arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, A
 
 
 def _allowed(call: Call, targets: Sequence[Target], where: RowRange) -> Bool[Tensor, "1 H Q K"] | None:
-    """Return which links are still allowed; None if no edit forbids any."""
+    """Return which links (a query attending to a key) the edits still allow; None if they forbid none."""
     mask = forbid_links(targets, None, where)
     if mask is None:
         return None
@@ -119,7 +120,7 @@ def _run_sdpa(
 
 
 def _dense_mask(call: Call) -> Shaped[Tensor, "#B #H Q K"]:
-    """The mask of a call, as torch takes it: boolean, or numbers to add."""
+    """Return the mask of a call in the form that torch takes: boolean, or numbers to add to the scores."""
     rows, columns = range(call.shape[2]), range(call.shape[3])
     if isinstance(call.bias, Tensor):
         mask = call.added(rows, columns, call.bias.dtype)
@@ -134,11 +135,11 @@ def _dense_mask(call: Call) -> Shaped[Tensor, "#B #H Q K"]:
 def _forbid(
     mask: Shaped[Tensor, "#B #H Q K"], allowed: Bool[Tensor, "1 H Q K"]
 ) -> tuple[Shaped[Tensor, "#B H Q K"], Bool[Tensor, "#B H Q 1"] | None]:
-    """Remove the forbidden links from a mask; also return the rows that are left without any link."""
+    """Return a mask without the forbidden links, and which rows have lost all their links (None if no row has)."""
     is_boolean = mask.dtype == torch.bool
     left = (mask if is_boolean else mask > FORBIDDEN) & allowed
     empty = ~left.any(-1, keepdim=True) & ~allowed.all(-1, keepdim=True)
-    keeps = allowed & ~empty  # also no weight for keys that a large negative number forbade
+    keeps = allowed & ~empty  # an empty row gets no weight even for keys that only a large negative number forbids
     mask = mask & keeps if is_boolean else mask.masked_fill(~keeps, float("-inf"))
     return mask, empty if bool(empty.any()) else None
 
@@ -152,7 +153,7 @@ def _run_multi_head(
         hints = (bound.get("is_causal", False), bound.get("key_padding_mask"), bound.get("need_weights", True))
         if believes_causal(*hints):
             given = torch.ones(num_rows, bound["key"].shape[0], dtype=torch.bool, device=call.query.device).triu(1)
-        num_keys = bound["key"].shape[0]  # without the keys that the module adds itself
+        num_keys = bound["key"].shape[0]  # not counting the keys that the module adds itself
         mask = bound["query"].new_zeros(batch, num_heads, num_rows, num_keys)
         if given is not None:
             given = given.view(batch, num_heads, *given.shape[1:]) if given.dim() == 3 else given
@@ -173,7 +174,7 @@ def _run_multi_head(
 
 
 def check_edited(run: RunningModule) -> None:
-    """Refuse an edit of a module that ran without calling torch's attention."""
+    """Raise an error if an edited module ran without calling torch's attention."""
     for target in targets_of(run.module):
         if target.is_ours or any(module is run.module for module in run.attended):
             continue

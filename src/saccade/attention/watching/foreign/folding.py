@@ -44,14 +44,14 @@ class Fold(NamedTuple):
         return not self.is_head_first and self.num_texts == query.shape[0]
 
     def unfold(self, tensor: Tensor) -> Tensor:
-        """Return a tensor as (texts, heads, ...)."""
+        """Return a tensor of this layout, reshaped to (texts, heads, ...)."""
         rest = tensor.shape[-2:]
         if self.is_head_first:
             return tensor.reshape(self.num_heads, self.num_texts, *rest).transpose(0, 1)
         return tensor.reshape(self.num_texts, self.num_heads, *rest)
 
     def texts(self, query: Tensor) -> Int[Tensor, ...]:
-        """Return the number of the text of each entry of the first one or two dimensions."""
+        """Return, for each entry of the first one or two dimensions, the number of the text that it belongs to."""
         entries = torch.arange(query.shape[:-2].numel(), device=query.device).view(query.shape[:-2])
         return entries % self.num_texts if self.is_head_first else entries // self.num_heads
 
@@ -66,10 +66,10 @@ class Fold(NamedTuple):
 
 
 def fold_of(rows: Int[Tensor, ...] | None) -> Fold | None:
-    """Return the layout of queries with these rows; None if they do not tell it."""
+    """Return the layout of queries whose numbers belong to these tokens; None if the tokens do not show it."""
     if rows is None or rows.ndim not in (3, 4) or not rows.numel():
         return None
-    if not torch.equal(rows[..., :1].expand_as(rows), rows):  # a row is not one token
+    if not torch.equal(rows[..., :1].expand_as(rows), rows):  # the numbers of a row belong to several tokens
         return None
     tokens = rows[..., 0]
     num_heads = tokens.shape[1] if tokens.ndim == 3 else 1
@@ -79,7 +79,7 @@ def fold_of(rows: Int[Tensor, ...] | None) -> Fold | None:
     plain = Fold(len(tokens), num_heads)
     if num_heads > 1 and torch.equal(tokens[:, :1].expand_as(tokens), tokens):
         return plain
-    if not _are_rows(entries):  # parts of a picture, or mixed tokens: heads need not have the same ones
+    if not _are_rows(entries):  # in parts of a picture or mixed tokens, the heads of a text may differ
         return None
     count = int((entries == entries[0]).all(-1).sum())
     for is_head_first in (False, True):
@@ -92,29 +92,29 @@ def fold_of(rows: Int[Tensor, ...] | None) -> Fold | None:
 
 
 def _are_rows(ids: Int[Tensor, ...]) -> bool:
-    """Return whether all tokens are rows of an input, or belong to nobody."""
+    """Return whether each id is that of a row of an input, or of no token."""
     return bool(((ids < HASHED) & ((ids == NOBODY) | (kind_of(ids) <= ROWS))).all())
 
 
 def _heads_differ(rows: Int[Tensor, ...] | None) -> bool:
-    """Return whether the heads of queries (texts, heads, ...) have different tokens of a text, as they do if they
-    are windows."""
+    """Return whether the heads of queries (texts, heads, ...) have different tokens, which shows that they are not
+    heads but parts of a text, such as windows."""
     if rows is None or rows.ndim != 4 or not rows.numel() or not _are_rows(rows):
         return False
     return not torch.equal(rows[:, :1].expand_as(rows), rows)
 
 
 class Layouts:
-    """The layouts of the calls of each module."""
+    """Finds the layout of each attention call."""
 
     def __init__(self, lineage: Lineage) -> None:
         self._lineage = lineage
-        self._last: dict[int, Fold | None] = {}  # of the last call of each module whose rows were followed
+        self._last: dict[int, Fold | None] = {}  # by module: the layout of its last call whose tokens were known
 
     def of(self, module: nn.Module, query: Tensor) -> Fold | None:
         """Return how the texts and heads of a call are laid out; None if this cannot be found out.
 
-        A step whose rows are not followed has the layout of the previous step.
+        In a step of generation, tokens are not tracked; the layout is then that of the previous step.
         """
         if not self._lineage.is_on:
             known = self._last.get(id(module))
@@ -124,12 +124,12 @@ class Layouts:
         return fold
 
     def may_fold(self, query: Tensor) -> bool:
-        """Return whether heads may be in the dimension of the batch, judging by shapes alone."""
+        """Return whether some heads may be in the batch dimension, judging by shapes alone."""
         heads = query.shape[1] if query.ndim == 4 else 1
         return query.ndim in (3, 4) and self._lineage.may_fold(query.shape[0], heads, query.shape[-2])
 
     def check(self, module: nn.Module, query: Tensor, targets: Sequence[Target]) -> None:
-        """Refuse to edit a call in which the number of a head or of a row may refer to something else."""
+        """Raise an error if a head or row of the call may not be a head of the model or a position of the text."""
         fold, rows = self.of(module, query), self._lineage.rows
         if self.may_fold(query) if fold is None else not fold.is_plain(query):
             raise cannot(targets[0].name, FOLDED)

@@ -23,7 +23,7 @@ _num_users = 0
 
 
 def add_hooks(forwards: Forwards) -> None:
-    """Make torch report every forward pass, once for all watchers and edits."""
+    """Make torch report every forward pass; the hooks are added only for the first of several watchers and edits."""
     global _num_users
     with _lock:
         _num_users += 1
@@ -44,5 +44,5 @@ def remove_hooks(forwards: Forwards) -> None:
             while _handles:
                 handle = _handles.pop()
                 handle.remove()
-                # torch forgets this one, and then warns at every compiled module that there are hooks.
+                # remove() leaves this entry behind, and torch then warns at every compiled module that there are hooks.
                 torch.nn.modules.module._global_forward_hooks_with_kwargs.pop(handle.id, None)

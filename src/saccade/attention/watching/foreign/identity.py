@@ -2,12 +2,12 @@
 
 Each number of a tensor is one of four kinds:
 
-- *Nobody's* (``NOBODY``): computed only from parameters and constants. If it is combined with a number of a token, the
-  result belongs to that token.
-- A *token's*: computed from one position of one sequence, and otherwise only from numbers that are nobody's. A token is
-  identified by its sequence, its text in the batch, and its place in the text. Sequences are the inputs, the new
-  sequences that a convolution makes from a picture (``MADE``), and learned rows, which become tokens at their first
-  attention (``LEARNED``).
+- *Of no token* (``NOBODY``): computed only from parameters and constants. If it is combined with a number of a token,
+  the result belongs to that token.
+- *Of one token*: computed from one position of one sequence, and otherwise only from numbers of no token. A token is
+  identified by its sequence, the number of its text in the batch, and its place in the text. Sequences are the inputs,
+  the new sequences that a convolution makes from a picture (``MADE``), and rows of parameters, which become tokens at
+  their first attention (``LEARNED``).
 - *Mixed*: computed from several tokens. Its id is a hash of their ids: the same computation from the same tokens gives
   the same id, and any other computation gives a different one.
 - *Unknown*: computed by a function for which there is no rule. Its id is a hash that occurs only once, so it is treated
@@ -38,11 +38,11 @@ __all__ = [
 NOBODY = 0
 #: A text has fewer places than this, and a batch fewer texts than ``LIMIT // LENGTH``.
 LENGTH, LIMIT = 1 << 20, 1 << 36
-#: The kinds of sequences; a sequence is a multiple of 4 and its kind.
+#: The kinds of sequences; the number of a sequence is a multiple of 4, plus its kind.
 TEXT, ROWS, MADE, LEARNED = range(4)
-#: Hashes are at least this. Further bits say whether one was made of rows of an input, and whether of a text.
+#: Hashes are at least HASHED. Two more bits say whether a hash was made from rows of an input, and from a text.
 HASHED, OF_ROWS, OF_TEXT = 1 << 60, 1 << 61, 1 << 62
-#: One hash for everything of unknown origin whose places do not matter: whole numbers and truth values.
+#: The id of all whole numbers and truth values of unknown origin; for these, it does not matter which is which.
 UNKNOWN = HASHED | OF_ROWS | OF_TEXT
 _LARGEST = torch.iinfo(torch.int64).max
 _FACTORS = (-0x61C8864680B583EB, -0x40A7B892E31B1A47)  # odd numbers of 64 bits, as in SplitMix64
@@ -52,7 +52,7 @@ Ids = Int[Tensor, "..."]
 
 @contextmanager
 def unseen() -> Iterator[None]:
-    """Compute with ids without being watched, in a way that the result can be used in any mode."""
+    """Compute without being watched and without gradients; the results can be used in and outside inference mode."""
     with torch._C.DisableTorchFunction(), torch.no_grad():
         if not torch.is_inference_mode_enabled():
             yield
@@ -62,7 +62,7 @@ def unseen() -> Iterator[None]:
 
 
 def token(sequence: int | Ids, text: Ids, place: Ids) -> Ids:
-    """Return the ids of tokens."""
+    """Return the ids of the tokens at these places of these texts of a sequence."""
     return sequence * LIMIT + text * LENGTH + place + 1
 
 
@@ -71,8 +71,8 @@ def sequence_of(ids: Ids) -> Ids:
 
 
 def kind_of(ids: Ids) -> Ids:
-    """Return the kind of sequence that each token belongs to; for ids that are not tokens, the result has no
-    meaning."""
+    """Return the kind of the sequence that each token belongs to. For ids that are not those of tokens, the result
+    has no meaning."""
     return sequence_of(ids) % 4
 
 
@@ -86,23 +86,27 @@ def place_of(ids: Ids) -> Ids:
 
 @functools.lru_cache(4096)
 def salt(name: str) -> int:
-    """Return an id for a named computation, which is the id of no token."""
+    """Return an id that stands for the computation with this name, and differs from the ids of all tokens."""
     return ((4 << 20) + MADE) * LIMIT + zlib.crc32(name.encode())
 
 
 def salted(ids: Ids, number: int) -> Ids:
-    """Return the ids of what the computation with this id makes from these tokens."""
+    """Return the ids of the results of a computation (``number``: its id, from ``salt``) on numbers with these ids."""
     return combined(ids, torch.full((), number, dtype=torch.int64, device=ids.device).expand(ids.shape))
 
 
 def fresh(number: int, shape: torch.Size, bits: int, device: torch.device) -> Ids:
-    """Return ids that occur nowhere else, one for each place; ``bits`` say what they were made of."""
+    """Return ids that occur nowhere else, one for each number of a tensor; ``bits`` are their flags (``bits_of``)."""
     places = torch.arange(shape.numel(), device=device, dtype=torch.int64).view(shape)
     return _scrambled(places + _scrambled(torch.tensor(number, device=device))) & (HASHED - 1) | bits
 
 
 def combined(one: Ids, other: Ids) -> Ids:
-    """Return the ids after two tensors are combined: the same token if both have it, otherwise a hash of the two."""
+    """Return the ids of numbers that are computed from two tensors, place by place.
+
+    If both numbers belong to the same token, or one of them to none, the result belongs to that token; otherwise its id
+    is a hash of the two ids.
+    """
     if one is other:
         return one
     shape = torch.broadcast_shapes(one.shape, other.shape)  # type: ignore[no-untyped-call]
@@ -119,7 +123,7 @@ def combined(one: Ids, other: Ids) -> Ids:
 
 
 def merged(ids: Ids, dims: tuple[int, ...]) -> Ids:
-    """Return the ids after a reduction over these dimensions, which then have size 1."""
+    """Return the ids of the result of a reduction, such as a sum, over these dimensions, which then have size 1."""
     shape = [1 if place in dims else size for place, size in enumerate(ids.shape)]
     if not ids.numel():
         return torch.zeros(shape, dtype=torch.int64, device=ids.device)
@@ -140,19 +144,18 @@ def merged(ids: Ids, dims: tuple[int, ...]) -> Ids:
 
 
 def bits_of(ids: Ids) -> int:
-    """Return the flags of a hash that is made from all these ids."""
+    """Return the flags of a hash that is made from all these ids, as one number."""
     ids = unrepeated(ids)
     return HASHED | OF_ROWS * bool(is_made_of_rows(ids).any()) | OF_TEXT * bool(is_of_text(ids).any())
 
 
 def is_made_of_rows(ids: Ids) -> Bool[Tensor, ...]:
-    """Return which of these are rows of an input, or were made from such rows, so that a label would be a claim
-    about them."""
+    """Return which of these ids are those of rows of an input, or of numbers computed from such rows."""
     return torch.where(ids < HASHED, (ids != NOBODY) & (kind_of(ids) <= ROWS), (ids & OF_ROWS) != 0)
 
 
 def is_of_text(ids: Ids) -> Bool[Tensor, ...]:
-    """Return which of these are tokens of a text, or were made from such tokens."""
+    """Return which of these ids are those of tokens of a text, or of numbers computed from such tokens."""
     return torch.where(ids < HASHED, (ids != NOBODY) & (kind_of(ids) == TEXT), (ids & OF_TEXT) != 0)
 
 

@@ -1,16 +1,16 @@
 """Where the attention calls of other people's models are intercepted, to watch them and to edit them.
 
-While a model is watched or edited, two things are known about the thread: which modules are running (``Forwards``,
-through hooks that all modules share), and every function of torch that is called (``Mode``, a torch function mode).
-Every call of torch's attention goes through ``Forwards.attention``. It runs unchanged, or with the changes of an edit
-(``editing``), and its arguments are then translated into a ``Call`` of ours (``call``). All other functions only pass
-on where their rows come from (``lineage``).
+While a model is watched or edited, torch reports two things about the thread: which modules are running (to
+``Forwards``, through hooks that all modules share), and which of torch's functions are called (to ``Mode``, a torch
+function mode). Every call of torch's attention goes through ``Forwards.attention``. The call runs unchanged, or with
+the changes of an edit (``editing``), and its arguments are then translated into a ``Call`` of ours (``call``). For all
+other functions, only the origin of their rows is passed on from arguments to outputs (``lineage``).
 
 A mode makes torch's own ``nn.MultiheadAttention`` and ``nn.TransformerEncoder`` leave the fast path that they
 normally take. So the mode is removed while these run, and their queries and keys are computed a second time from their
-arguments (``torch_modules``): their output stays the same. If anything about such a module is not torch's own, its
-calls are watched instead, or, if it might take the fast path, the kernels that run. A module that is edited leaves the
-fast path, because nothing can be changed inside that.
+arguments (``torch_modules``): their output stays the same. If a method or function of such a module was replaced, the
+functions that it calls are watched instead, or, if it might take the fast path, the kernels that run. A module that is
+edited leaves the fast path, because nothing can be changed inside a kernel.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from saccade.errors import OptionError
 
 __all__ = ["Forwards"]
 
-#: The one place of ours that calls torch's attention; it records and edits its calls itself.
+#: The only module of Saccade that calls torch's attention; it records and edits its calls itself.
 OWN_CALLER = "saccade.attention.attend"
 
 QKV = ("query", "key", "value")
@@ -57,7 +57,7 @@ STORED = (
     "with another output; call the module itself, or store its forward within the block."
 )
 HOOK = "a hook inside torch's module"
-#: Arguments of these types are no cache.
+#: Types of arguments that cannot be a cache object.
 SIMPLE = (Tensor, bool, int, float, str, type(None), torch.dtype, torch.device)
 
 _numbers = itertools.count(1)
@@ -74,23 +74,23 @@ class Forwards(threading.local):
         self._mode = Mode(self)
         self._kernels: Kernels | None = None
         self.lineage = Lineage()
-        self.continues = False  # whether the last forward was a step that continues the one before it
-        self._passed: tuple[object, ...] = ()  # what the last outermost forward was given besides tensors and numbers
+        self.continues = False  # whether the last forward pass was a step that continues the pass before it
+        self._passed: tuple[object, ...] = ()  # the last outermost module, and objects it was given
         self._caches = Caches()
         self._edited = EditedCalls()
         self._layouts = Layouts(self.lineage)
-        self.followed: Followed | None = None  # the output of the last call
+        self.followed: Followed | None = None  # follows the output of the last call to its W_O
 
     def start(self) -> None:
         """Start intercepting, because a watcher or an edit begins in this thread."""
         if not self._num_users:
-            self.runs.clear()  # a watcher of another thread may have taken the hooks away while a module ran here
+            self.runs.clear()  # another thread may have removed the hooks while a module ran here
         self._num_users += 1
         if place_of(self._mode) is None:
             put_in(self._mode, num_modes())
 
     def stop(self) -> None:
-        """Stop intercepting for one watcher or edit; after the last one, no mode is left."""
+        """Stop intercepting for one watcher or edit; after the last of them, also remove the mode."""
         self._num_users -= 1
         if self._num_users > 0:
             return
@@ -104,7 +104,7 @@ class Forwards(threading.local):
     # --- hooks ---
 
     def begin(self, module: nn.Module, arguments: tuple[Any, ...]) -> None:
-        """A forward pre-hook, which torch gives no named arguments: they are in the frame that calls it."""
+        """A forward pre-hook. Torch gives it no named arguments; they are read from the frame that calls it."""
         caller = sys._getframe(1)
         self._drop_interrupted(caller)
         needs_named = not self.runs or isinstance(module, torch_modules.FAST)
@@ -125,7 +125,7 @@ class Forwards(threading.local):
     def direct(
         self, module: nn.Module, forward: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]
     ) -> Any:
-        """Run the forward of one of torch's modules; if no hook has reported it, report it as the hooks would."""
+        """Run the forward pass of one of torch's modules; if no hook has reported it, report it as the hooks would."""
         if self.runs and self.runs[-1].module is module:
             return forward(module, *arguments, **named)
         self._begin(module, arguments, named)
@@ -143,7 +143,7 @@ class Forwards(threading.local):
             if id(module) in edit.modules:
                 edit.has_run = is_edited = True
         if is_edited and is_backward():
-            targets_of(module)  # refuses a target, whose calls the mode does not see during backward()
+            targets_of(module)  # raises an error if calls are edited, which the mode does not see during backward()
         is_fast = isinstance(module, torch_modules.FAST)
         if not is_fast and not is_watched and not is_edited:
             return None
@@ -166,14 +166,17 @@ class Forwards(threading.local):
         return run
 
     def _check_direct(self, caller: FrameType | None) -> None:
-        """Refuse a ``forward`` of torch's that was stored before it could be wrapped, if watching made it leave its
-        fast path."""
+        """Raise an error if a ``forward`` of torch's that was stored before it could be wrapped is running, and would
+        leave its fast path because it is watched."""
         module = stored_forward(caller, torch_modules.FAST, [run.module for run in self.runs])
         if module is not None and torch_modules.may_be_fast(module):
             raise OptionError(STORED.format(type(module).__name__))
 
     def _begin_outermost(self, run: RunningModule, arguments: tuple[Any, ...], named: object, is_watched: bool) -> None:
-        """Decide whether lineages are needed: a step that is given the same cache as the previous step continues it."""
+        """Begin an outermost forward pass, and decide whether to track where tensors come from (``lineage``).
+
+        This is not needed for a step that is given the same cache object as the previous step: it continues that step.
+        """
         named = named if isinstance(named, dict) else {}
         passed = (run.module, *(part for part in (*arguments, *named.values()) if not isinstance(part, SIMPLE)))
         if active_edits():
@@ -190,7 +193,7 @@ class Forwards(threading.local):
             self.lineage.begin(run.number, run.module, (arguments, named), kept, joins=not is_root)
 
     def end(self, module: nn.Module, arguments: tuple[Any, ...], *result: Any) -> None:
-        """A forward hook that is given the named arguments and the output, or after an error only the output."""
+        """A forward hook. ``result`` is the named arguments and the output, or after an error the output alone."""
         runs = self.runs
         for run in reversed(runs):
             if run.module is module:
@@ -203,20 +206,20 @@ class Forwards(threading.local):
                 if len(runs) == 1:
                     self._caches.end(module, (arguments, *result))
         finally:
-            while True:  # an interrupted forward pass may have left its run behind
+            while True:  # runs inside this one may be left over from an interrupted forward pass
                 run = runs.pop()
                 self._finish(run, is_finished=run.module is module and len(result) == 2)
                 if run.module is module:
                     break
 
     def _finish(self, run: RunningModule, is_finished: bool) -> None:
-        """Note that a run is over; it is not finished if an error ended it."""
+        """Note that a run has ended; ``is_finished`` is False if an error ended it."""
         self._leave(run)
         with torch._C.DisableTorchFunction():  # the mode need not see what we compute
             self._audience.end(run, is_finished)
 
     def _end_own(self, run: RunningModule, arguments: tuple[Any, ...], named: dict[str, Any], output: object) -> None:
-        """Show torch's own attention, known only after it has run, and check that an edit changed something."""
+        """Show the attention of one of torch's modules after it has run, and check that an edit changed something."""
         is_attention = isinstance(run.module, (nn.MultiheadAttention, nn.TransformerEncoderLayer))
         if active_edits():
             if is_attention and run.way is not Way.CALLS:
@@ -247,7 +250,7 @@ class Forwards(threading.local):
                 self.lineage.rows.attended(query, result, run.rows.number, torch_modules.is_turned(run.module))
 
     def _enter(self, run: RunningModule) -> None:
-        """Add or remove the modes as this run needs them."""
+        """Add or remove the modes, depending on how the attention of this run is seen (``Way``)."""
         run.mode_place = take_out(self._mode)
         if run.way is Way.CALLS:
             put_in(self._mode, num_modes() if run.mode_place is None else run.mode_place)
@@ -270,7 +273,7 @@ class Forwards(threading.local):
     def attention(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any], caller: FrameType | None
     ) -> Any:
-        """Run a call of torch's attention: every one of them comes through here."""
+        """Run a call of torch's attention, and show it; the mode sends every such call here."""
         if _is_own(caller):
             output = function(*arguments, **named)
             self._pass_on(_argument("query", 0, arguments, named), output)
@@ -319,7 +322,7 @@ class Forwards(threading.local):
         return output
 
     def _pass_on(self, query: Tensor, output: Tensor) -> None:
-        """Note that an attention that is not shown has these queries and this output."""
+        """Pass the marks and tokens of these queries on to this output of an attention that is not shown."""
         if self.lineage.is_on:
             number = self.lineage.attended(self.lineage.marks(query), output)
             self.lineage.rows.attended(query, output, number)
@@ -327,7 +330,10 @@ class Forwards(threading.local):
     def other(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any], output: object
     ) -> None:
-        """Pass on where rows come from; an attention that is written out is recognised by its softmax."""
+        """Pass on where the rows of the output come from, for a function other than attention.
+
+        If the function is part of an attention that is written out, which its softmax shows, report this attention.
+        """
         found = self.lineage.follow(function, arguments, named, output)
         if self.lineage.is_lost:
             if self.runs:
@@ -338,7 +344,7 @@ class Forwards(threading.local):
             self._audience.show(self.runs, Seen(WRITTEN_OUT, self.runs[-1].module, place, is_written_out=True))
 
     def other_kernel(self, function: Callable[..., Any], arguments: tuple[Any, ...], output: object) -> None:
-        """Note that torch computed attention with a function that is not translated."""
+        """Report attention that torch computed with a function whose calls we cannot translate."""
         if self.runs:
             tensors = (*(part for part in arguments if isinstance(part, Tensor)), None, None, None)
             given = Given(tensors[0], tensors[1], tensors[2])
@@ -349,14 +355,14 @@ class Forwards(threading.local):
             self._audience.stray()
 
     def kernel(self, call: Call | str) -> None:
-        """Note that a kernel of torch ran where function calls cannot be seen."""
+        """Show the call of a kernel that ran inside one of torch's modules, where function calls are not reported."""
         run = self.runs[-1]
         if run.way is Way.KERNELS:
             module = run.module.self_attn if isinstance(run.module, nn.TransformerEncoderLayer) else run.module
             self._show(call, module, Given())
 
     def _show(self, call: Call | str, module: nn.Module, given: Given, output: Tensor | None = None) -> None:
-        """Show an attention, and where its queries, keys and values come from."""
+        """Show an attention to the watchers, with what is known about where its queries, keys and values come from."""
         place = None
         if self.lineage.is_on:
             place = find_place(self.lineage, self.runs[-1], call, given, output)
@@ -367,7 +373,10 @@ class Forwards(threading.local):
         self._audience.show(self.runs, Seen(call, module, place, has_chosen_cache=chosen))
 
     def _given_rows(self, run: RunningModule, given: Tensor | None) -> Positions | None:
-        """Return the rows of what torch's own module is given, which inside another one nobody has seen."""
+        """Return the tokens of the input of one of torch's own modules; None if they are not known.
+
+        Inside another of torch's modules, they are those of that module's input, because torch reports nothing there.
+        """
         outer = self.runs[-1] if self.runs else None
         if torch_modules.has_inner_hooks(run.module):
             return None
@@ -402,6 +411,6 @@ def _argument(name: str, place: int, arguments: tuple[Any, ...], named: dict[str
 
 
 def _is_own(caller: FrameType | None) -> bool:
-    while caller is not None and caller.f_code.co_name == "__torch_function__":  # another mode stands between
+    while caller is not None and caller.f_code.co_name == "__torch_function__":  # skip the frames of other modes
         caller = caller.f_back
     return caller is not None and caller.f_globals.get("__name__") == OWN_CALLER

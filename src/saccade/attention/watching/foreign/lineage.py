@@ -1,4 +1,4 @@
-"""Where a tensor's rows come from: the inputs and the attentions that lie behind them.
+"""Where a tensor's rows come from: the inputs and the attentions that they were computed from.
 
 Neither names nor shapes show whether an attention attends to its own sequence or to another one, or which attentions
 come before it. So while a forward pass is watched, each tensor carries *marks*: one for each input that its rows were
@@ -9,11 +9,11 @@ output. The output of an attention has the marks of its queries, because it has 
 - If each has marks that the other lacks, they are different sequences: cross-attention.
 - Everything else is unknown, and is labelled so.
 
-If a tensor was not computed by any function of this forward pass, it is either a constant or unknown. It is a constant
-if it existed before: a module holds it, or the code of a module refers to it. Otherwise it may come from something that
-torch does not report (a function compiled by TorchScript, another thread). It then gets a mark of its own, as if an
-attention had computed it, and its rows are unknown. The same applies if the numbers of tokens left torch and came back
-in a new tensor (``rows``).
+If a tensor was not computed by any function that torch reported in this forward pass, it is either a constant or
+unknown. It is a constant if it existed before: a module holds it, or the code of a module refers to it. Otherwise it
+may come from something that torch does not report (a function compiled by TorchScript, another thread). It then gets a
+mark of its own, as if an attention had computed it, and its rows are unknown. The same applies if the numbers of tokens
+left torch, for example as Python numbers, and came back in a new tensor (``rows``).
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ KeySource = Literal["self", "cross", "unknown"]
 Marks = frozenset[int]
 Beside = set[int]
 
-#: The mark of what an earlier forward pass of the model computed.
+#: The mark of a tensor that an earlier forward pass of the model computed.
 EARLIER = 0
-#: The mark of an attention whose queries come from where torch reports nothing.
+#: The mark of a tensor that comes from code on which torch does not report.
 LOST = -1
-#: Made of parameters alone.
+#: The marks of a tensor that was computed from parameters alone: none.
 CONSTANT: Marks = frozenset()
 
-#: Functions that select or move positions of a sequence, so that the rows of their output are different rows.
+#: Functions that may select positions of a sequence (CUTS), or move them, so that the rows of their output differ.
 CUTS = {Tensor.__getitem__, torch.narrow, Tensor.narrow, torch.split, Tensor.split, torch.chunk, Tensor.chunk}
 MOVES = {torch.roll, Tensor.roll, torch.flip, Tensor.flip}
 SOFTMAX = {F.softmax, torch.softmax, Tensor.softmax}
@@ -60,11 +60,11 @@ UNREPORTED = "a function that torch does not report"
 _numbers = itertools.count(EARLIER + 1)
 
 
-#: Things that hold no tensors.
+#: Types of values that contain no other tensors.
 PLAIN = (Tensor, str, bytes, bool, int, float, complex, type(None), torch.dtype, torch.device)
-#: Objects within objects are searched for tensors this deep.
+#: How deeply objects within objects are searched for tensors.
 DEEPEST = 3
-#: Longer lists are not searched.
+#: Lists longer than this are not searched.
 LONGEST = 4096
 
 
@@ -73,11 +73,11 @@ class Origin(NamedTuple):
 
     forward: int  # the outermost forward pass in which it was computed
     marks: Marks
-    memory: int  # where its numbers were: torch does not report set_(), which gives a tensor the memory of another
+    memory: int  # its address; it changes with set_(), which torch does not report
 
 
 def source_of(query: Marks | None, key: Marks | None) -> KeySource:
-    """Whether keys with these marks are the sequence of the queries, another one, or unknown."""
+    """Return whether the keys are from the sequence of the queries (self), from another (cross), or unknown."""
     if query is None or key is None or (not query and not key):
         return "unknown"
     if query == key:
@@ -93,23 +93,27 @@ class Lineage:
     def __init__(self) -> None:
         self.is_on = True
         self.forward = 0  # the outermost forward pass that is running, or ran last
-        self.is_lost = False  # whether tokens were computed where torch reports nothing, since someone asked
+        self.is_lost = False  # whether unreported code has computed tokens; the caller sets it back to False
         self.joins = True  # whether the results of an earlier forward pass keep their marks in this one
         self.read: set[int] = set()  # the earlier forward passes whose results this one used
-        self._inputs: set[tuple[int, ...]] = set()  # their shapes
-        self._attentions: set[int] = set()  # and what stands for attention that nobody has seen
-        self._recorded: set[int] = set()
+        self._inputs: set[tuple[int, ...]] = set()  # the shapes of the inputs
+        self._attentions: set[int] = set()  # the marks of attentions, and of what may hide an attention
+        self._recorded: set[int] = set()  # the marks of attentions that were reported
         self.rows = Rows()
-        # The queries of the attentions of this forward pass: their rows, and the inputs that they come from.
+        # For each attention of this forward pass, the tokens of its queries, and the inputs that they come from.
         self._rows_of: dict[int, tuple[Positions | None, Marks]] = {}
         self._beside: dict[int, Beside] = {}
         self._origins: dict[int, tuple[weakref.ref[Tensor], Origin]] = {}
         self._softmaxes: dict[int, weakref.ref[Tensor]] = {}
-        self._held: dict[int, Tensor] = {}  # the constants that its modules hold, by identity
-        self._given: dict[int, Tensor] = {}  # what it was given, within objects too
+        self._held: dict[int, Tensor] = {}  # the tensors that the model holds, by their Python id
+        self._given: dict[int, Tensor] = {}  # the tensors in the arguments, also inside objects, by their Python id
 
     def begin(self, forward: int, module: nn.Module, arguments: object, kept: set[int], joins: bool) -> None:
-        """Begin a new outermost forward pass, whose arguments are inputs, except for what the last one kept in them."""
+        """Begin a new outermost forward pass.
+
+        Its arguments count as inputs, except for tensors that the previous pass stored in them, such as a cache
+        (``kept``: their Python ids). ``joins`` says whether results of earlier passes keep their marks.
+        """
         self.forward, self.joins, self.read = forward, joins, set()
         self._held = {id(held): held for held in held_by(module)}
         self._given = {id(held): held for held in held_by(arguments)}
@@ -128,11 +132,11 @@ class Lineage:
             if not self._is_computed(tensor) and not isinstance(tensor, nn.Parameter):
                 self.set(tensor, CONSTANT if tensor.dtype == torch.bool else frozenset((next(_numbers),)))
         for number in kept:
-            self._origins.pop(number, None)  # of unknown origin from now on
+            self._origins.pop(number, None)  # the origin of these tensors is unknown from now on
 
     def _note_moved(self, tensor: Tensor) -> None:
-        """Note that the rows of this input are not the rows that an earlier forward pass computed, in the same
-        order."""
+        """Note that this input was computed from the result of an earlier forward pass, but does not have its rows in
+        the same order."""
         self.rows.replace(tensor, BETWEEN)
         if self.joins:
             number = next(_numbers)
@@ -140,11 +144,11 @@ class Lineage:
             self.set(tensor, (self.marks(tensor) or CONSTANT) | {number})
 
     def note_inputs(self, arguments: object) -> None:
-        """Note the shapes of the inputs of an outermost forward pass."""
+        """Store the shapes of the inputs of an outermost forward pass."""
         self._inputs = {tuple(tensor.shape) for tensor in _tensors_in(arguments) if not tensor.is_nested}
 
     def marks(self, tensor: Tensor) -> Marks | None:
-        """The marks of a tensor in this forward pass; None if nothing is known about it."""
+        """Return the marks of a tensor in this forward pass; None if its origin is unknown."""
         if isinstance(tensor, nn.Parameter):
             return CONSTANT
         origin = self._origin(tensor)
@@ -153,7 +157,7 @@ class Lineage:
         if origin.forward == self.forward or not origin.marks:
             return origin.marks
         if origin.marks.isdisjoint(self._attentions):
-            return None  # nothing of the sequences that it looked at, such as a table of positions
+            return None  # from an earlier pass, but through no attention: such as a table of positions
         self.read.add(origin.forward)
         return origin.marks if self.joins else frozenset((EARLIER,))
 
@@ -164,7 +168,7 @@ class Lineage:
             self._origins[id(tensor)] = (weakref.ref(tensor), Origin(self.forward, marks, _first_number(tensor)))
 
     def attended(self, marks: Marks | None, output: object) -> int:
-        """Mark the output of an attention whose queries have these marks; the number of the attention."""
+        """Mark the output of an attention call whose queries carry these marks, and return the call's number."""
         number = next(_numbers)
         self._attentions.add(number)
         self._recorded.add(number)
@@ -176,16 +180,17 @@ class Lineage:
         return next(_numbers)
 
     def before(self, marks: Marks | None) -> Marks:
-        """The attentions among the marks."""
+        """Return those of the marks that stand for attentions."""
         return CONSTANT if marks is None else marks & self._attentions
 
     def placed(self, number: int, marks: Marks | None, query: Positions | None) -> tuple[Marks, Beside]:
-        """Return which attentions come before an attention, and which stand beside it, from the marks and rows of its
+        """Return which attentions come before this one, and which are beside it, from the marks and tokens of its
         queries.
 
-        Beside it stand other attentions of the same tokens whose outputs are joined with its own, and attentions of
-        other parts of the same sequence; until the forward pass ends, more of them may be found. If tokens changed
-        places since an earlier attention, this change gets its own number.
+        Two attentions are beside each other if neither comes before the other, and they are over the same tokens and
+        their outputs are combined, or over different parts of one sequence. More of them may be added to the returned
+        set until the forward pass ends. If tokens changed places since an earlier attention, the attentions before this
+        one include a new number, which stands for that change.
         """
         before = frozenset((LOST,)) if marks is None else self.before(marks)
         inputs: Marks = frozenset() if marks is None else marks - self._attentions
@@ -203,23 +208,23 @@ class Lineage:
         self._beside[other].add(one)
 
     def _joined_attentions(self, inputs: list[Tensor]) -> list[tuple[int, int]]:
-        """Return pairs of attentions of which neither came before the other, but whose outputs are combined."""
+        """Return the pairs of attentions that these inputs went through, and of which neither came before the other."""
         known = frozenset(self._rows_of)
         sets = list({found & known for part in inputs if (found := self.marks(part)) and not found.isdisjoint(known)})
         pairs = itertools.combinations(sets, 2)
         return [pair for one, other in pairs for pair in itertools.product(one - other, other - one)]
 
     def has_batch(self, size: int, num_queries: int) -> bool:
-        """Whether a batch of this size is that of the inputs: (batch, ...), or (positions, batch, width)."""
+        """Return whether an input has a batch of this size, as (batch, ...) or (positions, batch, width)."""
         return any(
             shape[:1] == (size,) or (len(shape) == 3 and shape[:2] == (num_queries, size)) for shape in self._inputs
         )
 
     def may_fold(self, batch: int, heads: int, num_queries: int) -> bool:
-        """Whether heads may be in the batch dimension of queries with these sizes, or texts in the dimension of the
+        """Return whether queries of these sizes may have heads in the batch dimension, or texts in the dimension of the
         heads.
 
-        This is judged by shapes alone, for calls whose rows are not known.
+        This is judged by shapes alone, for calls whose tokens are not known.
         """
         if self.has_batch(batch, num_queries):
             return False
@@ -231,12 +236,12 @@ class Lineage:
     ) -> tuple[int, Marks] | None:
         """Pass the arguments' marks on to the output.
 
-        If the function weights values by a softmax, return the number of this written-out attention and the marks
-        that precede it.
+        If the function multiplies values by the result of a softmax, this is an attention that is written out: return
+        its number and the attentions before it. Otherwise return None.
         """
         if isinstance(output, Tensor):
             outputs: Iterable[Tensor] = (output,)
-        elif output is None:  # an item was set
+        elif output is None:  # as in x[0] = y, which changes the first argument
             outputs = list(_shallow(arguments[:1]))
         elif isinstance(output, (tuple, list)):
             outputs = [part for part in output if isinstance(part, Tensor)]
@@ -268,7 +273,7 @@ class Lineage:
             for part in outputs:
                 number = next(_numbers)
                 if function in MOVES and not marks.isdisjoint(self._attentions):
-                    self._attentions.add(number)  # what comes after it is not row by row what came before it
+                    self._attentions.add(number)  # rows after this move are not the same tokens as rows before it
                 self.set(part, marks | {number})
             return None
         for part in outputs:
@@ -276,7 +281,7 @@ class Lineage:
         return found
 
     def _joined(self, inputs: list[Tensor]) -> Marks:
-        joined: Marks = CONSTANT  # what is made of no tensor is made of no token
+        joined: Marks = CONSTANT  # no inputs, no marks
         for part in inputs:
             marks = self.marks(part)
             if marks is None:
@@ -286,13 +291,13 @@ class Lineage:
         return joined
 
     def _marks_of_unknown(self, tensor: Tensor) -> Marks:
-        """Return the marks of a tensor that no function of this forward pass, as torch reports them, has made."""
+        """Return the marks of a tensor that no function reported by torch has computed."""
         is_given = id(tensor) in self._given
         if id(tensor) in self._held and not is_given:
             return CONSTANT
         marks = self._new_lost() if tensor.is_floating_point() else CONSTANT
         self.set(tensor, marks)
-        if not is_given:  # which was there before the tokens
+        if not is_given:  # an argument existed before this pass computed any tokens
             self.rows.replace(tensor, UNREPORTED)
             self.is_lost = self.is_lost or marks is not CONSTANT
         return marks
@@ -307,7 +312,7 @@ class Lineage:
         return any(self._is_softmax(part) for part in inputs) and not all(self._is_softmax(part) for part in inputs)
 
     def _carries(self, inputs: list[Tensor], output: Tensor) -> bool:
-        """Whether this function passes a softmax on, as dropout, a cast or a mixture of heads does."""
+        """Return whether the output still holds softmax weights, as after dropout, a cast or a mixture of heads."""
         return output.ndim >= 3 and any(self._is_softmax(part) and part.numel() == output.numel() for part in inputs)
 
     def _is_softmax(self, tensor: Tensor) -> bool:
@@ -315,7 +320,7 @@ class Lineage:
         return known is not None and known() is tensor
 
     def _is_computed(self, tensor: Tensor) -> bool:
-        """Whether an earlier forward pass computed this with attention; then it is not a new input."""
+        """Return whether an earlier forward pass computed this tensor with attention; then it is not a new input."""
         return self._went_through(tensor, self._attentions)
 
     def _went_through(self, tensor: Tensor, attentions: Beside) -> bool:
@@ -330,16 +335,16 @@ class Lineage:
 
 
 def _first_number(tensor: Tensor) -> int:
-    """Return where the numbers of a tensor begin in memory."""
+    """Return the address of the first number of a tensor; 0 if it has no memory of its own."""
     try:
         with torch._C.DisableTorchFunction():
             return 0 if tensor.is_nested else tensor.data_ptr()
-    except (RuntimeError, NotImplementedError):  # it has no memory of its own
+    except (RuntimeError, NotImplementedError):
         return 0
 
 
 def _is_cut(inputs: list[Tensor], outputs: Iterable[Tensor]) -> bool:
-    """Whether only some of the positions of (batch, positions, width), or of (positions, batch, width), were kept."""
+    """Return whether the outputs have only some positions of the first input, (batch, positions, width) or the like."""
     whole = inputs[0].shape if inputs else torch.Size()
     return len(whole) == 3 and any(
         part.ndim == 3 and part.shape[2] == whole[2] and part.shape[:2] != whole[:2] for part in outputs
@@ -368,8 +373,9 @@ def _tensors_in(value: object) -> Iterator[Tensor]:
 
 
 def held_by(value: object, known: dict[int, object] | None = None, depth: int = 0) -> Iterator[Tensor]:
-    """Yield the tensors stored in an object, and those that its functions refer to by closures or global variables."""
-    known = {} if known is None else known  # kept, so that no other object gets the same identity
+    """Yield the tensors stored in an object, and those that its functions refer to through closures or global
+    variables."""
+    known = {} if known is None else known  # keeps the objects alive, so that no other object gets the same id
     if isinstance(value, Tensor):
         yield value
     if isinstance(value, PLAIN) or id(value) in known or depth > DEEPEST:

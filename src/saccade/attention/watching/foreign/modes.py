@@ -1,4 +1,7 @@
-"""The modes through which torch reports what it calls: functions, or kernels where a function mode changes results."""
+"""The modes through which torch reports what runs.
+
+A function mode reports the functions that are called. Where it would change results, a dispatch mode reports kernels.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ class FunctionKind(Enum):
 
     SDPA = auto()
     MULTI_HEAD = auto()
-    OTHER_KERNEL = auto()  # computes attention, but in a way that is not translated
+    OTHER_KERNEL = auto()  # computes attention, but its calls cannot be translated
     NONE = auto()
 
 
@@ -41,7 +44,7 @@ def _kind_of(function: Callable[..., Any]) -> FunctionKind:
 
 
 class Mode(TorchFunctionMode):
-    """Sees each function of torch that is called."""
+    """Passes each call of a torch function to ``Forwards``."""
 
     def __init__(self, forwards: Forwards) -> None:
         super().__init__()
@@ -65,7 +68,7 @@ class Mode(TorchFunctionMode):
 
 
 class Kernels(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Sees the kernels of torch's attention, below the functions: no module takes another path because of it."""
+    """Passes the kernels of torch's attention to ``Forwards``; no module takes another path because of this mode."""
 
     def __init__(self, forwards: Forwards) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -81,7 +84,7 @@ class Kernels(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return output
 
 
-# --- the stack of modes, of which ours need not be the last ---
+# --- the stack of modes, in which other modes may come after ours ---
 
 
 def num_modes() -> int:
@@ -89,7 +92,7 @@ def num_modes() -> int:
 
 
 def place_of(mode: TorchFunctionMode) -> int | None:
-    """The place of a mode in the stack; None if it is not there."""
+    """Return the place of a mode in the stack; None if it is not there."""
     return next((i for i in range(num_modes()) if torch._C._get_function_stack_at(i) is mode), None)
 
 

@@ -1,9 +1,9 @@
-"""Numbers of tokens that are read outside torch, and may come back as plain numbers whose origin nobody can see.
+"""Notices when numbers of tokens are read outside torch, because they may come back as numbers of unknown origin.
 
 What Python does with a number cannot be followed: ``x / x.max().item()`` mixes all tokens, but torch only sees a
 division by a number. The same holds for a size that depends on tokens, such as that of ``x.unique()``. So once a number
 of a token or such a size has been read, every number that is passed to a function may have been computed from it. Whole
-numbers up to 2 are trusted, because every program uses them, for squares and halves, unless such a number was read.
+numbers from -2 to 2 are trusted, because every program uses them, for squares and halves, unless one of them was read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from saccade.attention.watching.foreign.row_rules import rule_of
 
 __all__ = ["Outside"]
 
-#: Whole numbers up to this size are in most programs, and tell nothing.
+#: Whole numbers up to this size occur in most programs, and are trusted.
 SMALL = 2
 
 
@@ -40,11 +40,11 @@ class Outside:
 
     def __init__(self) -> None:
         self._has_left = False
-        self._has_small = False  # whether there are small whole numbers among them
-        self._sized: Any = WeakIdKeyDictionary()  # the tensors whose size tokens have chosen
+        self._has_small = False  # whether a small number (see ``SMALL``) was among those that were read
+        self._sized: Any = WeakIdKeyDictionary()  # the tensors whose size depends on the numbers of tokens
 
     def note(self, numbers: object) -> None:
-        """Note that these numbers are read; they may be in nested lists."""
+        """Note that Python has read these numbers; they may be in nested lists."""
         self._has_left = True
         self._has_small = self._has_small or any(abs(number) <= SMALL for number in _numbers_in((numbers,)))
 
@@ -56,7 +56,11 @@ class Outside:
         outputs: Sequence[Tensor],
         given: Sequence[Tensor],
     ) -> None:
-        """Note outputs that are as large as tokens say (those in ``given``), or as something else that is."""
+        """Remember the outputs whose size depends on the numbers of tokens.
+
+        This is the case if the function derives the size from an argument that belongs to tokens (those in ``given``),
+        or if the size of any argument already depends on tokens.
+        """
         name, is_sized = name_of(function), False
         if given and name in SIZED:
             is_sized = True
@@ -71,7 +75,7 @@ class Outside:
             self._sized.update({output: True for output in outputs if not any(output is part for part in every)})
 
     def read_size(self, function: Callable[..., Any], tensor: Tensor, output: object) -> None:
-        """Note that a function may have told the size of a tensor."""
+        """Note that numbers were read if a function returned a size that depends on tokens."""
         if self._sized and name_of(function) in SIZES and tensor in self._sized:
             self.note(output)
 

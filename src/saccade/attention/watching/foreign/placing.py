@@ -1,4 +1,7 @@
-"""The place of an attention in the forward pass: what its queries, keys and values prove about it."""
+"""Finds the place of an attention in the forward pass, as far as its queries, keys and values prove it.
+
+The place says, for example, which attentions come before, and whether the keys are those of the queries' tokens.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +22,20 @@ OTHER_VALUES = "an attention whose values are not the tokens of its keys"
 
 
 class Given(NamedTuple):
-    """What an attention was given, and how it is laid out."""
+    """The queries, keys and values of an attention, and the layout of their dimensions."""
 
     query: Tensor | None = None
     key: Tensor | None = None
     value: Tensor | None = None
     fold: Fold | None = None
-    is_turned: bool = False  # True if these are (positions, batch, width)
+    is_turned: bool = False  # True if the tensors are (positions, batch, width)
 
 
 def find_place(lineage: Lineage, run: RunningModule, call: Call | str, given: Given, output: Tensor | None) -> Place:
-    """Return the place of an attention: in one of torch's modules, its queries are the run's input."""
+    """Return the place of an attention, and give its output the marks and tokens of its queries.
+
+    In one of torch's own modules (``Way.MODULE``), the queries are taken to be the input of the module.
+    """
     query, key, value, fold, is_turned = given
     marks = None if query is None else lineage.marks(query)
     marks = run.marks if marks is None else marks
@@ -47,7 +53,7 @@ def find_place(lineage: Lineage, run: RunningModule, call: Call | str, given: Gi
     of_values = of_keys if value is key else lineage.rows.positions(value, named, is_turned, unfold)
     if source == "self" and not (agree(rows, of_keys) and are_distinct(rows)):
         source = "unknown"  # not the same tokens in the same order
-    # Keys may have an input more than values: their positions.
+    # Compare attentions only: keys may come from one more input than values, the positions.
     is_same_state = (keys is None) == (values is None) and lineage.before(keys) == lineage.before(values)
     has_own_values = is_same_state and agree(of_keys, of_values)
     if output is not None and not has_own_values:
@@ -59,7 +65,7 @@ def find_place(lineage: Lineage, run: RunningModule, call: Call | str, given: Gi
     has_batch = isinstance(call, str) or lineage.has_batch(call.shape[0], call.shape[2])
     order = order_of(rows, of_keys, lineage.rows.lengths, has_batch)
     if isinstance(call, Call) and of_keys is not None and call.shape[3] > of_keys.ids.shape[1]:
-        # The bias and the row of zeros that nn.MultiheadAttention adds after the keys it is given.
+        # nn.MultiheadAttention adds a learned key and a key of zeros (if it has them) after the keys that it is given.
         order = order._replace(extra=tuple(range(of_keys.ids.shape[1], call.shape[3])))
     has_keys_in_order = order_of(of_keys, None, lineage.rows.lengths).is_in_order
     inputs = (marks or CONSTANT) - lineage.before(marks)

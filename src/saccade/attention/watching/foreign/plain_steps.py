@@ -1,7 +1,8 @@
 """The plain steps of generation, in which one query attends to all keys so far, without a mask.
 
-There are many such steps, and in each of them the model passes all earlier keys and values again. At each call, they
-are compared bit for bit with a private copy, to which the new ones are then added. Several such steps become one call.
+There are many such steps, and in each of them the model passes all earlier keys and values again. At each call, these
+are compared bit for bit with a private copy, and the new key and value are added to the copy. Later, several such steps
+are recorded as one call.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class PlainSteps:
     """The keys and values of one attention so far, and the queries of its last plain steps."""
 
     def __init__(self, last: Call, room: int, is_self: bool) -> None:
-        """Begin after this call, with room for this many steps."""
+        """Begin after the call ``last``, with room for ``room`` new keys; ``is_self``: whether it is self-attention."""
         self._shape = last.shape
         self._is_self = is_self
         self._count = last.shape[3]
@@ -39,7 +40,7 @@ class PlainSteps:
         return len(self._steps)
 
     def read(self, call: Call) -> Call | None:
-        """Return a plain step with only its new keys, if all other keys are those of the copy; None otherwise."""
+        """Return the call with its new keys alone, if all its other keys and values equal the copy; None otherwise."""
         count, num_new = self._count, call.shape[3] - self._count
         if self._shape[:2] != call.shape[:2] or not (num_new == 1 or (num_new == 0 and not self._is_self)):
             return None
@@ -69,7 +70,7 @@ class PlainSteps:
         self._steps.append(step)
 
     def whole(self, step: Call) -> Call:
-        """A step that was read but not added, with all its keys."""
+        """Return a step that was read but not added, with all its keys and values."""
         with torch.inference_mode(False), torch.no_grad():
             key = torch.cat([self._key[:, :, : self._count], step.key], dim=2)
             value = self._value
@@ -84,14 +85,14 @@ class PlainSteps:
             query = torch.cat([step.query for step in self._steps], dim=2)
             key = self._key[:, :, :count].clone()
             value = None if self._value is None else self._value[:, :, :count].clone()
-        # They have one W_O, but a gradient each.
+        # All steps have the same W_O, but each has its own gradient, so the gradient is left out.
         after = None if last.after is None else After(last.after.projection, last.after.version)
         call = replace(last, query=query, key=key, value=value, after=after)
         return replace(call, mask=causal, first_row=count - len(self)) if last.key.shape[2] else call
 
 
 def _is_alike(first: Call, call: Call, num_new: int) -> bool:
-    """Whether a step can be joined with the first one."""
+    """Return whether a step has the same form as the first step, so that both can be parts of one call."""
     scales = [getattr(one.score, "scale", None) for one in (first, call)]
     return scales[0] == scales[1] and first.query.dtype == call.query.dtype and first.key.shape[2] == num_new
 

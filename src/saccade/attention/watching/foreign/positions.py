@@ -1,7 +1,7 @@
 """What the tokens of queries, keys and values prove about an attention.
 
-To label a row with a token, to call an attention "self" and to compute a rollout are claims. Saccade makes such a claim
-only if the tokens prove it (``identity``).
+To label a row with a token, to call an attention "self" and to compute a rollout are claims about tokens. Saccade makes
+such a claim only if the ids of the tokens (``identity``) prove it.
 """
 
 from __future__ import annotations
@@ -49,37 +49,38 @@ class Positions(NamedTuple):
 
     ids: Int[Tensor, "B P"]
     by: str | None  # the function that last mixed the tokens, or moved them
-    number: int  # of the attention at which rows that belong to nobody become tokens
+    number: int  # of the attention; learned rows, which belong to no token yet, get their ids from it
 
 
 class Order(NamedTuple):
-    """What is known about the tokens of an attention, compared with the tokens of the input."""
+    """What is known about how the tokens in an attention call correspond to the tokens of the input."""
 
-    is_whole: bool  # whether its texts are those of the input, and its rows more than a part of them
-    is_in_order: bool  # whether its rows are known to be the tokens of the input in their order
+    is_whole: bool  # whether its batch is that of the input, and its rows are not known to be only part of a text
+    is_in_order: bool  # whether its rows are known to be the tokens of the input, in the same order
     change: str | None  # the function that last mixed or moved the tokens of the queries or keys
-    is_mixed: bool  # whether its queries were made of several tokens of a text each
-    extra: tuple[int, ...]  # its keys that belong to no token
+    is_mixed: bool  # whether a query was computed from several tokens of a text
+    extra: tuple[int, ...]  # the places of keys that belong to no token
 
 
 def named(rows: Positions) -> Int[Tensor, "B P"]:
-    """Return the ids of the tokens; learned rows get ids of their own, which depend on their place and on this
-    attention."""
+    """Return the ids of the tokens; rows of no token get the ids of learned rows, which depend on their place and on
+    the attention."""
     ids = rows.ids
     texts, places = (torch.arange(size, device=ids.device) for size in ids.shape)
     return torch.where(ids == NOBODY, learned(rows.number, texts[:, None], places), ids)
 
 
 def learned(number: int, text: Tensor, place: Tensor) -> Tensor:
-    """Return the ids that learned rows get in this attention."""
+    """Return the ids that learned rows get in the attention with this number."""
     return token(4 * (number % (1 << 18)) + LEARNED, text, place)
 
 
 def upright(ids: Int[Tensor, "B P"], is_turned: bool) -> Int[Tensor, "B P"]:
-    """Swap texts and places if an input (positions, batch, ...) was taken for (batch, positions, ...).
+    """Return the ids, with texts and places swapped if an input (positions, batch) was taken for (batch, positions).
 
-    This is certain if the input was given to one of torch's own modules, or if it cannot be read in another way. If
-    there is only one row, it may also be the same position of several texts that attend to each other.
+    This is certain if the input was given to one of torch's own modules that take it so (``is_turned``), or if the ids
+    can be read in no other way. If the batch has one entry, its rows may also be the same position of several texts
+    that attend to each other, so that nothing is swapped.
     """
     if not is_turned and ids.shape[0] in (1, ids.shape[1]):
         return ids
@@ -93,10 +94,9 @@ def upright(ids: Int[Tensor, "B P"], is_turned: bool) -> Int[Tensor, "B P"]:
 
 @unseen()
 def agree(one: Positions | None, other: Positions | None) -> bool:
-    """Return whether two of queries, keys and values are the same tokens in the same order.
+    """Return whether both (queries and keys, or keys and values) are the same tokens in the same order.
 
-    There may be more keys than queries if the additional keys belong to nobody: learned keys, or the empty part of a
-    cache.
+    ``other`` may have additional rows that belong to no token: learned keys, or the empty part of a cache.
     """
     if one is None or other is None:
         return False
@@ -107,7 +107,7 @@ def agree(one: Positions | None, other: Positions | None) -> bool:
 
 @unseen()
 def are_distinct(rows: Positions | None) -> bool:
-    """Return whether each position is a different token, which is not the case if the positions are channels or
+    """Return whether all positions of a text are different tokens. They are not if they are really channels or
     heads."""
     if rows is None:
         return False
@@ -117,7 +117,7 @@ def are_distinct(rows: Positions | None) -> bool:
 
 @unseen()
 def are_parts(one: Positions | None, other: Positions | None) -> bool:
-    """Return whether these are different parts of the same sequence, such as windows."""
+    """Return whether both are tokens of the same sequence, but have none in common, as two windows of a text."""
     if one is None or other is None:
         return False
     first, second = ({*rows.ids[(rows.ids != NOBODY) & (rows.ids < HASHED)].tolist()} for rows in (one, other))
@@ -126,7 +126,7 @@ def are_parts(one: Positions | None, other: Positions | None) -> bool:
 
 
 def extra_columns(query: Positions, key: Positions) -> tuple[int, ...] | None:
-    """Return which keys belong to no token, if all others are the tokens of the queries in their order."""
+    """Return the places of keys of no token, if all other keys are the tokens of the queries in order; else None."""
     is_token = key.ids != NOBODY
     first = is_token[:1]
     if len(key.ids) != len(query.ids) or not len(key.ids) or not torch.equal(is_token, first.expand_as(is_token)):
@@ -147,9 +147,10 @@ def is_text(rows: Positions | None) -> bool:
 def order_of(
     rows: Positions | None, keys: Positions | None, lengths: Mapping[int, int], has_batch: bool = True
 ) -> Order:
-    """Return what is known about the rows of an attention; ``lengths`` are those of the sequences.
+    """Return how the tokens of an attention correspond to those of the input.
 
-    ``has_batch`` says whether the batch of the attention has as many texts as the input.
+    ``lengths`` gives the length of each sequence, by its number. ``has_batch`` says whether the batch of the attention
+    has as many texts as the input.
     """
     if rows is None:
         return Order(has_batch, False, None, False, ())
@@ -166,8 +167,8 @@ def order_of(
 
 
 def _is_whole(ids: Int[Tensor, "B P"], is_token: Bool[Tensor, "B P"]) -> bool:
-    """Return whether each token is in its own text and, if all rows are tokens, whether the first token is among
-    them."""
+    """Return whether each token is in its own text of the batch and, if all rows are tokens, whether each text has its
+    first token."""
     is_home = text_of(ids) == torch.arange(len(ids), device=ids.device)[:, None]
     if bool((is_token & ~is_home).any()):
         return False
@@ -175,10 +176,10 @@ def _is_whole(ids: Int[Tensor, "B P"], is_token: Bool[Tensor, "B P"]) -> bool:
 
 
 def _is_in_order(ids: Int[Tensor, "B P"], is_token: Bool[Tensor, "B P"], lengths: Mapping[int, int]) -> bool:
-    """Return whether the rows are the tokens in their order: each row is the token at its place, or all tokens are
-    present with learned rows between them.
+    """Return whether the rows are the tokens of the input in order: each row is the token at its place, or all tokens
+    are present, with learned rows between them.
 
-    In a text that has placeholders for a picture, parts of the picture may stand in their places.
+    If a text has placeholders for a picture, parts of the picture may stand in place of these.
     """
     if not bool(is_token.any()) or bool((ids >= HASHED).any()):
         return False
@@ -198,6 +199,6 @@ def _is_in_order(ids: Int[Tensor, "B P"], is_token: Bool[Tensor, "B P"], lengths
 
 
 def _is_complete(is_one: Bool[Tensor, "B P"], place: Int[Tensor, "B P"], length: int) -> bool:
-    """Return whether all tokens of one sequence are present, in their order."""
+    """Return whether all tokens of one sequence (where ``is_one``) are present, in order."""
     expected = is_one.cumsum(1) - 1
     return bool((is_one.sum(1) == length).all()) and bool((place == expected)[is_one].all())

@@ -1,4 +1,4 @@
-"""Finds the W_O that a module applies to the outputs of its heads, and the gradient that comes back to them.
+"""Finds the W_O that a module applies to the outputs of its heads, and the gradient of these outputs.
 
 Torch's attention function does not know W_O: the module applies it later, if it has one. So every function that
 receives the heads' outputs is examined. If exactly one function computes with them, and it multiplies the concatenated
@@ -22,13 +22,13 @@ from saccade.attention.watching.foreign.folding import Fold
 __all__ = ["Followed", "after_module", "follow"]
 
 
-#: Functions that only write the same numbers in another order of dimensions.
+#: Functions that keep all numbers, and only change the shape.
 RESHAPES = {torch.reshape, Tensor.reshape, torch.flatten, Tensor.flatten}
 
 
 class Followed:
-    """Follows the output of a call to its W_O, which is applied by the only function, a matrix product, that uses
-    it."""
+    """Follows the output of an attention call through later functions, to find the matrix W_O that it is multiplied
+    by."""
 
     def __init__(self, after: After, output: Tensor, unfold: Callable[[Tensor], Tensor]) -> None:
         self._after = after
@@ -39,7 +39,7 @@ class Followed:
         self._is_used = False
 
     def see(self, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any], result: Any) -> None:
-        """Note what a function that has run did with the output."""
+        """Note what a function that has just run did with the output of the call."""
         used = next((part for part in (*arguments, *named.values()) if self._is_copy(part)), None)
         if used is None or not _tensors(result):
             return
@@ -50,7 +50,7 @@ class Followed:
         is_projection = weight is not None and self._is_side_by_side(used, weight)
         if is_projection and weight is not None:
             self._after.set_projection(weight)
-        else:  # nobody knows what else becomes of it, such as a gate
+        else:  # it is used in another way, such as with a gate, so there is no W_O
             self._after.projection = None
         self._is_used = True
 
@@ -59,7 +59,7 @@ class Followed:
         return known is not None and known() is value
 
     def _passes_on(self, function: Callable[..., Any], used: Tensor, result: Tensor) -> bool:
-        """Whether the result holds the same numbers."""
+        """Return whether the result of a function holds the same numbers as the output of the call."""
         is_changed = self._version is not None and self._output._version != self._version
         name = getattr(function, "__name__", "")
         if is_changed or (name.endswith("_") and not name.endswith("__")) or result.numel() != used.numel():
@@ -69,7 +69,7 @@ class Followed:
         return result.shape == used.shape and torch.equal(result.detach(), used.detach())
 
     def _is_side_by_side(self, inputs: Tensor, weight: Tensor) -> bool:
-        """Whether a product's input is the heads' outputs side by side, in the order in which W_O has them."""
+        """Return whether the input of a product is the outputs of all heads, concatenated in their order."""
         outputs = self._unfold(self._output.detach())
         batch, heads, num_rows, width = outputs.shape
         if weight.ndim != 2 or not weight.shape[0] == inputs.shape[-1] == heads * width:
@@ -79,8 +79,8 @@ class Followed:
 
 
 def follow(call: Call, output: Tensor, fold: Fold | None) -> tuple[After, Followed]:
-    """Start to follow the output of ``scaled_dot_product_attention``; the first result is filled in while the model
-    runs."""
+    """Start to follow the output of ``scaled_dot_product_attention``. The returned ``After`` is filled in with W_O and
+    the gradient while the model runs."""
     assert call.value is not None
     shape = (*call.shape[:3], call.value.shape[3])
     after = After()
@@ -100,7 +100,7 @@ def follow(call: Call, output: Tensor, fold: Fold | None) -> tuple[After, Follow
 def _weight(
     function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any], used: Tensor
 ) -> Tensor | None:
-    """Return the matrix that a function multiplies this tensor by; None if it does something else."""
+    """Return the matrix that a function multiplies the tensor ``used`` by; None if it does something else."""
     given = [*arguments, *named.values()]
     if function is F.linear and len(given) >= 2:
         inputs, weight = given[0], given[1].mT
@@ -120,7 +120,7 @@ def _tensors(result: Any) -> bool:
 
 
 def after_module(module: nn.MultiheadAttention, call: Call, output: Float[Tensor, "*NB E"] | None) -> After:
-    """Record W_O of torch's module, and derive the gradient of its heads from that of its output."""
+    """Return W_O of torch's module, and later the gradient of its heads, derived from the gradient of its output."""
     after = After()
     after.set_projection(module.out_proj.weight.mT)
     if output is not None and output.requires_grad:

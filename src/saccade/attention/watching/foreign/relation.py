@@ -1,14 +1,15 @@
-"""How an attention call relates to the one before it, judging by the content of its keys.
+"""How an attention call relates to the previous call of the same attention, judging by the content of its keys.
 
 A call continues the last one in three cases:
 
-- Its keys are the earlier keys, bit for bit, followed by those of the new queries. If the decoder took some tokens
-  back, only the first of the earlier keys need be there.
-- Its keys are a buffer in which as many columns were written as there are queries, and these were forbidden before.
-- Another attention of the same forward pass continues in one of these ways, and its own keys are the same as before
-  (cross-attention).
+- Its keys are the earlier keys, bit for bit, followed by those of the new queries. If the decoder took some of the last
+  tokens back, their keys may be missing.
+- Its keys are a buffer of fixed size, in which at most as many columns changed as there are new queries, and a mask
+  forbade these columns before.
+- Its keys are the same as before (cross-attention), and another attention of the same forward pass continues in one of
+  the first two ways.
 
-Nothing else is joined.
+In all other cases, the rows of the two calls are not shown as one attention.
 """
 
 from __future__ import annotations
@@ -27,25 +28,25 @@ __all__ = ["Move", "Relation", "step_between"]
 
 
 class Relation(Enum):
-    """How a call relates to the one before it."""
+    """How a call relates to the previous call of the same attention."""
 
     NEW = auto()  # it belongs to another forward pass
-    GROWN = auto()  # its keys are the earlier ones, or the first of them, and those of the new queries
-    AGAIN = auto()  # it asks the same keys again
+    GROWN = auto()  # its keys are all or the first of the earlier keys, and those of the new queries
+    AGAIN = auto()  # its keys are the same as before
     REORDERED = auto()  # the sequences of the batch changed places, as in beam search
     SHIFTED = auto()  # old keys were dropped, as by a cache with a window
-    IN_TURNS = auto()  # it continues not the last forward pass, but the one before that
+    IN_TURNS = auto()  # it continues not the last forward pass, but the pass before that
 
 
 class Move(NamedTuple):
-    """How a call continues the last one, and how many of the last rows it takes back."""
+    """How a call continues the previous call, and how many of the last rows were taken back."""
 
     step: Relation
     back: int = 0
 
 
 def step_between(last: Call, call: Call, is_self: bool = False) -> Move:
-    """Classify how this call continues the last recorded one; ``is_self`` if its keys come from the queries' tokens."""
+    """Return how a call continues the last recorded call; ``is_self``: whether its keys are of the queries' tokens."""
     _, _, num_queries, num_keys = call.shape
     old, new, num_last = last.key, call.key, last.shape[3]
     is_same_form = old.shape[:2] == new.shape[:2] and old.shape[3] == new.shape[3] and old.dtype == new.dtype
@@ -68,7 +69,7 @@ def step_between(last: Call, call: Call, is_self: bool = False) -> Move:
         differs = _changed_columns(old, new)
         changed = differs.any(0).nonzero().flatten().tolist()
         if 0 < len(changed) <= num_queries and all(_forbids(last, range(c, c + 1)) for c in changed):
-            return Move(Relation.GROWN)  # a buffer that was written to where it was empty
+            return Move(Relation.GROWN)  # new keys were written to an empty part of a buffer
         allowed = num_queries if call.has_rules else 0
         if int(differs.sum(-1).max()) > allowed and _has_all(old, new, allowed):
             return Move(Relation.REORDERED)
@@ -79,14 +80,14 @@ def step_between(last: Call, call: Call, is_self: bool = False) -> Move:
 
 
 def _forbids(call: Call, columns: range) -> bool:
-    """Whether the last query of each sequence may attend to none of these columns."""
+    """Return whether the last query of each sequence may attend to none of these columns."""
     last = call.shape[2] - 1
     added = call.added(range(last, last + 1), columns, torch.float32)
     return added is not None and bool((added <= FORBIDDEN).all())
 
 
 def _has_all(old: Float[Tensor, "B G K D"], new: Float[Tensor, "B G K D"], allowed: int) -> bool:
-    """Whether each new sequence is one of the old ones, in any order, except for this many columns."""
+    """Whether each new sequence equals one of the old ones (in any order), except in at most ``allowed`` columns."""
     return all(int(_changed_columns(old, new[b : b + 1]).sum(-1).min()) <= allowed for b in range(len(new)))
 
 

@@ -1,6 +1,6 @@
 """The functions of torch, sorted by what they do to the tokens of their arguments (``row_rules``).
 
-A function is known by its plain name: ``Tensor.add_``, ``torch.add`` and ``+`` are all ``add``.
+Functions are recognised by their plain names: ``Tensor.add_``, ``torch.add`` and ``+`` are all ``add``.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ OPERATORS = {
 
 
 def pointwise() -> set[str]:
-    """Return the names of the operators that torch itself says compute each number by itself."""
+    """Return the names of the operators that torch itself marks as pointwise: they compute each number separately."""
     found = set()
     for name in dir(torch.ops.aten):
         packet = getattr(torch.ops.aten, name)
@@ -80,33 +80,33 @@ ELEMENTWISE = words(
     "multiply native_dropout negative not_equal polar prelu real resolve_conj "
     "resolve_neg rrelu softsign square subtract tanhshrink tril triu"
 )
-#: Names of functions that give the same numbers again, in another type or place.
+#: Names of functions that return the same numbers, perhaps as another type or on another device.
 SAME = words(
     "_to_copy alias bfloat16 bool byte char clone contiguous cpu cuda data deepcopy detach double "
     "float half int lift_fresh long pin_memory requires_grad short to type type_as"
 )
 #: Functions that change nothing about the numbers of a tensor.
 KEEPS = {"requires_grad =", "grad =", "names =", *words("backward retain_grad record_stream share_memory")}
-#: Functions that give the numbers away, so that others can change them where torch does not see it.
+#: Functions that expose the memory of a tensor, so that code outside torch can change its numbers unseen.
 ESCAPES = words("_typed_storage array data_ptr dlpack numpy storage untyped_storage")
 #: Functions that give a copy of the numbers to Python.
 READS = words("complex float int item tolist")
-#: Functions that tell Python the size of a tensor.
+#: Functions that return the size of a tensor to Python.
 SIZES = words("len nelement numel shape size")
-#: Functions whose output is as large as the numbers that they are given say. So is a selection by truth values.
+#: Functions whose output has a size that depends on the numbers of their arguments, as selections by truth values do.
 SIZED = words("_unique _unique2 argwhere bincount masked_select nonzero unique unique_consecutive unique_dim")
 #: Functions that make tensors from numbers outside of torch.
 MAKES = words("as_tensor asarray from_dlpack from_numpy frombuffer new_tensor scalar_tensor tensor")
-#: Functions that fill a tensor with a number, or write one into it, and the place of this number.
+#: Functions that fill a tensor with a number, or write one into it, and the place of the number among the arguments.
 FILLS = {
     "fill": 1, "full": 1, "full_like": 1, "index_fill": 3, "new_full": 2, "pad": 3, "constant_pad_nd": 2, "scatter": 3,
     "setitem": 2,
 }  # fmt: skip
-#: Functions that count from one number to another; from zero on, the last number is only a size.
+#: Functions that count from one number to another. If only the last number is given, it is a size.
 COUNTS = words("arange linspace logspace range")
 #: Arguments that are settings of a function, not numbers to compute with.
 SETTINGS = words("dim dropout_p inplace p training")
-#: Functions of an argument whose shape alone counts, and those that write random numbers into it.
+#: Functions that use only the shape of their argument, and functions that write random numbers into it.
 CONSTANTS = words(
     "empty_like full_like new_empty new_full new_ones new_zeros ones_like rand_like randint_like "
     "randn_like zero zeros_like"
@@ -114,7 +114,7 @@ CONSTANTS = words(
 RANDOM = {"normal", "uniform", "random", "exponential"}
 
 
-#: Functions that move the numbers of their first argument, and are called with their tokens.
+#: Functions that only move the numbers of their first argument; they are applied to the ids of its tokens as well.
 MOVES = words(
     "H T _unsafe_view adjoint as_strided broadcast_to "
     "channel_shuffle chunk diag diag_embed diagonal dsplit expand expand_as flatten flip fliplr "
@@ -124,22 +124,22 @@ MOVES = words(
     "swapaxes swapdims t take take_along_dim tensor_split tile transpose unbind unflatten unfold "
     "unsafe_chunk unsafe_split unsqueeze unsqueeze_copy view view_as vsplit"
 )
-#: Those among them that may change the order of tokens, unlike a reshape.
+#: Functions that move numbers and may change the order of tokens, unlike a reshape.
 REORDERS = words(
     "as_strided channel_shuffle flip fliplr flipud gather index_select native_channel_shuffle pad "
     "pixel_shuffle pixel_unshuffle repeat repeat_interleave roll rot90 take take_along_dim tile "
     "unfold"
 )
-#: Functions that put the tensors of a list together.
+#: Functions that concatenate or stack the tensors of a list.
 JOINS = words("cat column_stack concat concatenate dstack hstack row_stack stack vstack")
-#: Functions that write a tensor, given here by its place among the arguments, into the first one.
+#: Functions that write one argument, whose place is given here, into the first argument.
 WRITES = {
     "index_copy": 3, "scatter": 3, "setitem": 2, "index_put": 2, "masked_scatter": 2, "select_scatter": 1,
     "slice_scatter": 1, "diagonal_scatter": 1, "index_fill": 3,
 }  # fmt: skip
-#: The same, for functions that add it to what is there.
+#: Functions that add one argument, whose place is given here, to numbers of the first argument.
 ADDS = {"index_add": 3, "scatter_add": 3}
-#: Functions that compute over dimensions, with the place of the argument that names these and its default.
+#: Functions that compute over some dimensions: the place of the argument that names the dimensions, and its default.
 OVER = {
     **dict.fromkeys(
         words("_log_softmax _softmax cummax cummin cumprod cumsum log_softmax logcumsumexp softmax softmin"), (1, None)

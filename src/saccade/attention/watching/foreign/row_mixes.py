@@ -34,8 +34,8 @@ def over(called: Called) -> Any:
 
 
 def counted(called: Called) -> Any:
-    """The rule for ``cumsum``: counting the tokens that are not padding gives positions; anything else is a sum of
-    tokens."""
+    """The rule for ``cumsum``. If it counts the tokens that are not padding, the results are positions, and belong to
+    the token at their place; otherwise they are sums of several tokens."""
     first, dim = called.first(), called.argument(1, "dim")
     if not first.is_floating_point() and isinstance(dim, int) and _tells_padding(first, dim, called.texts):
         return called.of(first)
@@ -43,7 +43,10 @@ def counted(called: Called) -> Any:
 
 
 def _tells_padding(numbers: Tensor, dim: int, texts: Sequence[Tensor]) -> bool:
-    """Return whether ones stand for tokens and zeros for padding, which is the same word at one end of each text."""
+    """Return whether the numbers are 1 for tokens and 0 for padding.
+
+    Padding is at one end of each text, and all of it is the same word, which occurs nowhere else.
+    """
     is_real = numbers.movedim(dim, -1) != 0
     is_one_end = ((is_real[..., 1:] != is_real[..., :-1]).sum(-1) <= 1).all() & is_real.any(-1).all()
     if not bool(is_one_end & ((numbers == 0) | (numbers == 1)).all()):
@@ -73,14 +76,14 @@ def _after(ids: Ids, whole: Ids, places: tuple[int, ...], shape: torch.Size, nam
     if len(shape) < ids.ndim:
         whole = whole.squeeze(places)
         return whole if whole.shape == shape else None
-    if shape != ids.shape or places == (ids.ndim - 1,):  # a row is one token, or becomes one
+    if shape != ids.shape or places == (ids.ndim - 1,):  # a reduction, or a whole row becomes one token
         return whole.expand(shape) if fits(whole.shape, shape) else None
     together = combined(ids, whole)
     return together if together is ids or torch.equal(together, ids) else salted(together, salt(name))
 
 
 def normalized(called: Called) -> Any:
-    """Norms over the last dimensions, over channels or over a batch."""
+    """The rule for norms: over the last dimensions, over channels or over a batch."""
     name, first = name_of(called.function), called.first()
     ids = called.of(first)
     if ids is None or not called.others_belong_to_nobody(first):
@@ -94,7 +97,7 @@ def normalized(called: Called) -> Any:
 
 
 def sorted_along(called: Called) -> Any:
-    """Sorting: the numbers of one token stay its own; those of several tokens are mixed."""
+    """The rule for sorting: tokens are known only if all numbers that are sorted together belong to one token."""
     ids = called.of(called.first())
     place = 2 if name_of(called.function) == "topk" else 1
     dim = called.argument(place, "dim", -1)
@@ -116,7 +119,7 @@ def linear(called: Called) -> Any:
 
 
 def product(called: Called) -> Any:
-    """A matrix product: its numbers belong to the row of the left factor and the column of the right one."""
+    """The rule for matrix products: a number has the tokens of a row on the left and of a column on the right."""
     name, arguments = name_of(called.function), called.arguments
     beside: Any = None
     if name in ("addmm", "baddbmm"):
@@ -144,13 +147,13 @@ def _product(called: Called, left: Tensor, right: Tensor) -> Ids | None:
         return result
     columns = merged(of_right, (of_right.ndim - 2,))
     if of_left is None and not torch.equal(columns.expand(of_right.shape) * (of_right != NOBODY), of_right):
-        return None  # something else decides which of the tokens goes where
+        return None  # a constant matrix mixes or moves the tokens
     columns = (columns if left.ndim > 1 else columns.squeeze(-2)).expand(shape)
     return columns if result is None else combined(result, columns)
 
 
 def summed(called: Called) -> Any:
-    """``einsum`` sums over the dimensions that its output does not have."""
+    """The rule for ``einsum``, which sums over the dimensions that its output does not have."""
     equation, factors = called.arguments[0], list(flat(called.arguments[1:]))
     if not isinstance(equation, str):
         return None
@@ -165,7 +168,7 @@ def summed(called: Called) -> Any:
         if lost:
             whole = merged(ids, lost)
             if has_constant and not _are_last(lost, term) and not torch.equal(whole.expand(ids.shape), ids):
-                return None  # the constant decides which of the tokens goes where
+                return None  # a constant factor mixes or moves the tokens
             ids = whole.squeeze(lost)
         kept = [letter for letter in term if letter in result]
         ids = ids.permute([kept.index(letter) for letter in result if letter in kept])
@@ -175,7 +178,7 @@ def summed(called: Called) -> Any:
 
 
 def _terms(equation: str, factors: Sequence[Tensor]) -> tuple[list[list[str]], list[str]]:
-    """Return the letters of each factor and of the result, with one for each dimension that "..." stands for."""
+    """Return the letters of each factor and of the result; each dimension that "..." stands for gets a name as well."""
     given, arrow, result = equation.replace(" ", "").partition("->")
     terms = given.split(",")
     counts = [factor.ndim - len(term.replace("...", "")) for term, factor in zip(terms, factors, strict=True)]
@@ -196,7 +199,7 @@ def _are_last(places: tuple[int, ...], term: Sequence[str]) -> bool:
 
 
 def grouped(called: Called) -> Any:
-    """``grouped_mm``: each row is multiplied by the matrix of its group."""
+    """The rule for ``grouped_mm``, which multiplies each row by the matrix of its group: rows keep their tokens."""
     rows, matrices = called.arguments[:2]
     ids = called.of(rows)
     if (
@@ -213,13 +216,16 @@ def grouped(called: Called) -> Any:
 
 
 def windows(called: Called) -> Any:
-    """Convolutions and pools of (batch, channels, *places): each place of the output is a new token."""
+    """The rule for convolutions and pools of (batch, channels, *places): each place of the output is a new token.
+
+    But a convolution of size 1 keeps the tokens, and so does a pool if each channel is one token.
+    """
     first, output = called.first(), called.outputs[0]
     ids = called.of(first)
     if ids is None or ids.ndim < 3 or output.ndim != ids.ndim or not called.others_belong_to_nobody(first):
         return None
     if name_of(called.function)[-2:] in ("1d", "2d", "3d") and ids.ndim != int(name_of(called.function)[-2]) + 2:
-        return None  # without a batch
+        return None  # the input has no batch dimension
     is_convolution = name_of(called.function).startswith(("conv", "_conv"))
     options = [*called.arguments[1:6], *(part for key, part in called.named.items() if key != "groups")]
     sizes = [tuple(part.shape[2:]) if isinstance(part, Tensor) else part for part in options if part is not None]
@@ -240,13 +246,13 @@ def windows(called: Called) -> Any:
     size = output.shape[2:]
     texts, new = (torch.arange(count, device=ids.device) for count in (len(ids), size.numel()))
     found = token(called.made(whole, len(new)), texts[:, None], new)
-    if bool(is_made_of_rows(whole).any()):  # mixed rows of an input, which no label may name
+    if bool(is_made_of_rows(whole).any()):  # then they are mixtures of rows of an input, and get no labels
         found = combined(whole[:, None], found)
     return found.view(len(ids), 1, *size).expand(output.shape)
 
 
 def embedded(called: Called) -> Any:
-    """Look up rows of a table by tokens, or rows of a table that consists of tokens."""
+    """The rule for ``embedding``: a row has the tokens of its index, and those of the table if this has any."""
     one, other = [*called.tensors()][:2]
     indices, table = (one, other) if other.is_floating_point() else (other, one)
     of_table, of_indices = called.of(table), called.of(indices)

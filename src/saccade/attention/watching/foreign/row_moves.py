@@ -3,9 +3,9 @@
 Each rule takes the tokens of a function's arguments (``identity``) and returns those of its outputs, or None if they
 are not known.
 
-If tokens only decide which places are read or written, this is ignored, just as it is for attention weights: the tokens
-at these places remain known, even if the index tensor was computed from tokens. But if tokens choose among numbers that
-belong to nobody, the chosen numbers belong to the tokens that chose them.
+An index that says which places to read or write may itself be computed from tokens. This is ignored, just as it is for
+attention weights: what is read has the tokens of the places that it is read from. But if these places belong to no
+token, as in a table of parameters, the numbers read from them belong to the tokens of the index.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from saccade.attention.watching.foreign.row_functions import WRITES, is_in_place
 
 
 def elementwise(called: Called) -> Any:
-    """Each number of the output has the tokens of all arguments at the same place; what is multiplied by zero has
-    none."""
+    """Each number of the output has the tokens of all arguments at the same place; a number that is multiplied by a
+    constant zero belongs to no token."""
     found: list[Ids] = []
     for output in called.outputs:
         ids = nobody(output)
@@ -45,13 +45,13 @@ def elementwise(called: Called) -> Any:
 
 
 def alone(called: Called) -> Any:
-    """Each number of the first argument is computed separately; other arguments belong to nobody."""
+    """The output has the tokens of the first argument, place by place, if the other arguments belong to no token."""
     return called.of(called.first()) if called.others_belong_to_nobody(called.first()) else None
 
 
 def chosen(called: Called) -> Any:
-    """The rule for ``where`` and ``masked_fill``: each place has the tokens of the chosen number and of the
-    condition."""
+    """The rule for ``where`` and ``masked_fill``: each number of the output has the tokens of the number that was
+    chosen for it, and those of the condition."""
     if name_of(called.function) == "masked_fill":
         other, condition, one = called.first(), called.argument(1, "mask"), called.argument(2, "value")
     else:
@@ -89,14 +89,14 @@ def moved(called: Called) -> Any:
     if not (name.endswith("_as") or called.others_belong_to_nobody(first, *called.indices())):
         return None
     arguments, named = called.arguments[1:], {key: part for key, part in called.named.items() if part is not first}
-    if any(isinstance(part, torch.dtype) for part in (*arguments, *named.values())):  # the bits of each number
+    if any(isinstance(part, torch.dtype) for part in (*arguments, *named.values())):  # view(dtype): the same bits
         return ids if called.outputs[0].shape == ids.shape else None
-    if name in ("view", "view_as", "_unsafe_view"):  # repeated tokens need not have strides that fit
+    if name in ("view", "view_as", "_unsafe_view"):  # view() may fail for the strides of the ids
         return ids.reshape(called.outputs[0].shape)
     if name == "as_strided":
         is_plain = first.is_contiguous() and first.storage_offset() == 0 and not is_in_place(called.function)
         return ids.contiguous().as_strided(*arguments, **named) if is_plain else None
-    if name == "unfold" and isinstance(called.function, FunctionType):  # torch.nn.functional's cuts out windows
+    if name == "unfold" and isinstance(called.function, FunctionType):  # not Tensor.unfold, but F.unfold
         return None
     function = called.function
     if is_in_place(function):
@@ -105,7 +105,7 @@ def moved(called: Called) -> Any:
 
 
 def _looked_up(called: Called) -> Any:
-    """Tokens choose numbers from a table that belongs to nobody."""
+    """Return the tokens of numbers read from a table of no token: those of the index; None if it has none."""
     name, output = name_of(called.function), called.outputs[0]
     index = called.argument(1 if name in ("getitem", "take") else 2, "index")
     ids = called.of(index) if isinstance(index, Tensor) else None
@@ -126,7 +126,7 @@ def joined(called: Called) -> Any:
 
 
 def padded(called: Called) -> Any:
-    """Padding with a constant adds numbers that belong to nobody."""
+    """Padding with a constant adds numbers that belong to no token."""
     ids, pad = called.of(called.first()), called.argument(1, "pad")
     is_constant = called.argument(2, "mode", "constant") == "constant" or name_of(called.function) == "constant_pad_nd"
     if ids is None or not is_constant:
@@ -140,7 +140,7 @@ def broadcast(called: Called) -> Any:
 
 
 def of_complex(called: Called) -> Any:
-    """Two numbers become one complex number, or the other way round."""
+    """The rule for functions that turn two numbers into one complex number, or the other way round."""
     ids = called.of(called.first())
     if ids is None:
         return None
@@ -153,7 +153,7 @@ def of_complex(called: Called) -> Any:
 
 
 def copied(called: Called) -> Any:
-    """``target.copy_(source)``, or ``target.data = source``."""
+    """The rule for ``target.copy_(source)`` and ``target.data = source``."""
     source = called.argument(1, "src")
     return called.or_nobody(source).expand(called.outputs[0].shape) if isinstance(source, Tensor) else None
 
@@ -185,8 +185,10 @@ def written(called: Called) -> Any:
 
 
 def _chosen_places(called: Called, choosing: list[Tensor], ids: Ids) -> Ids | None:
-    """Return the tokens after a constant was written to places that tokens chose: whether it is there depends on
-    these tokens."""
+    """Return the tokens after a constant was written to places that an index of tokens chose.
+
+    Each place now also has the tokens of the index, because these decide whether the constant was written there.
+    """
     name, index = name_of(called.function), called.arguments[1]
     if name == "setitem" and index is choosing[0] and index.dtype == torch.bool:
         spread = called.or_nobody(index)
@@ -198,11 +200,11 @@ def _chosen_places(called: Called, choosing: list[Tensor], ids: Ids) -> Ids | No
 
 
 def added(called: Called) -> Any:
-    """If several tokens are added into one place, the result is mixed."""
+    """The rule for functions that add numbers to places of a tensor: a place that gets several tokens is mixed."""
     name = name_of(called.function)
     target, dim, index = called.arguments[:3]
     source = called.argument(3, "source" if name == "index_add" else "src")
-    is_counted = called.of(source) is None and called.of(index) is not None  # how often tokens say a place
+    is_counted = called.of(source) is None and called.of(index) is not None  # counts how often tokens name each place
     if is_counted or not called.others_belong_to_nobody(target, source, index):
         return None
     ids, of_target = called.or_nobody(source), called.or_nobody(target)

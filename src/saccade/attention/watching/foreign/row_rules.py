@@ -1,4 +1,6 @@
-"""Which functions of torch are known, and their rules.
+"""The functions of torch for which it is known what happens to tokens, and their rules.
+
+A rule returns the tokens of the outputs of a function call, given those of its arguments.
 
 If a function has no rule here, or is called in a way that its rule does not cover, the tokens of its output are
 unknown. So only the functions that are listed here are trusted.
@@ -71,5 +73,5 @@ def rule_of(function: Callable[..., Any]) -> Rule | None:
 
 
 def joins(function: Callable[..., Any]) -> bool:
-    """Return whether a function puts the rows of several tensors together, place by place."""
+    """Return whether a function combines several tensors place by place, or concatenates them."""
     return rule_of(function) in (row_moves.elementwise, row_moves.chosen, row_moves.joined)

@@ -5,8 +5,8 @@ pass is watched, each tensor also has *rows*: the id of the token that each of i
 Each function passes these ids on according to its rule (``row_rules``). If a function has no rule, its output gets new
 ids, so that it is never mistaken for the sequence that went in.
 
-A tensor also gets new ids if it was overwritten through another tensor, if its memory was given away, or if it was
-computed from numbers that had left torch (``outside``).
+A tensor also gets new ids if it was overwritten through another tensor, if its memory was exposed outside torch (for
+example as a NumPy array), or if it may have been computed from numbers that had left torch (``outside``).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ OVERWRITTEN = "a write through another tensor"
 ESCAPED = "{}, which lets others change its numbers"
 RETURNED = "{}, of numbers that may have been read outside of torch before"
 
-#: A function may count one write into a tensor as several.
+#: One function may raise the version of a tensor several times, at most this often.
 SEVERAL = 4
 
 _numbers = itertools.count(1)
@@ -55,41 +55,41 @@ _numbers = itertools.count(1)
 class Known(NamedTuple):
     """What is known about the numbers of a tensor."""
 
-    ids: Int[Tensor, ...]  # of its shape
+    ids: Int[Tensor, ...]  # one for each number of the tensor
     by: str | None  # the function that last mixed the tokens, or moved them
-    version: int | None
+    version: int | None  # torch's count of writes into the tensor at that time
     num_writes: int  # how often other tokens had been written into its memory by then
-    num_same: int  # how often the same tokens had been written there
+    num_same: int  # how often the tokens that were already there had been written again
 
 
 def _is_recorded() -> bool:
-    """Return whether torch's computations are being recorded, so that we must not compute anything ourselves."""
+    """Return whether torch's computations are being recorded, so that our own would be recorded as well."""
     return _is_transformed() or torch._C._len_torch_dispatch_stack() > 0
 
 
 def _is_transformed() -> bool:
-    """Return whether torch.func or torch.jit.trace is running, in which tensors are only placeholders."""
+    """Return whether torch.func or torch.jit.trace is running; tensors are then only placeholders."""
     return torch._C._functorch.peek_interpreter_stack() is not None or torch._C._get_tracing_state() is not None
 
 
 class Rows:
-    """The rows of the tensors that a thread computes while a model is watched."""
+    """The tokens of all tensors that a thread computes while a model is watched."""
 
     def __init__(self) -> None:
-        self._known: Any = WeakIdKeyDictionary()  # torch does not give its types
+        self._known: Any = WeakIdKeyDictionary()  # the Known of each tensor; torch declares no types
         self._writes: dict[int, int] = {}  # for each piece of memory, how often other tokens were written into it
-        self._same: dict[int, int] = {}  # how often the same tokens were written there
-        self._open: dict[int, str] = {}  # memory that was given away, and by which function
+        self._same: dict[int, int] = {}  # for each piece of memory, how often the same tokens were written again
+        self._open: dict[int, str] = {}  # memory that was exposed outside torch, and by which function
         self._outside = Outside()
-        self.is_lost = False  # whether something ran that could not be followed
-        self.lengths: dict[int, int] = {}  # of each sequence
-        self._made: dict[tuple[Any, ...], int] = {}  # the number of each sequence
+        self.is_lost = False  # whether something ran whose tokens could not be tracked
+        self.lengths: dict[int, int] = {}  # the length of each sequence, by its number
+        self._made: dict[tuple[Any, ...], int] = {}  # the number of each sequence, by what it was made from
         self._texts: list[Tensor] = []  # the inputs that are texts
 
     # --- inputs ---
 
     def begin(self, inputs: Iterable[Tensor]) -> None:
-        """Begin a forward pass with these inputs."""
+        """Begin a forward pass: forget everything, and give ids to the tokens of these inputs."""
         self.__init__()  # type: ignore[misc]
         if _is_recorded():
             self.is_lost = True
@@ -102,13 +102,13 @@ class Rows:
             of_text = {size for size, tensor in known if not tensor.is_floating_point()}
             self._texts = [tensor for _, tensor in known if not tensor.is_floating_point()]
             for size, tensor in zip(sizes, whole, strict=True):
-                if size is not None and (size[0] == batch or size[0] > 1):  # one row of positions serves all texts
+                if size is not None and (size[0] == batch or size[0] > 1):  # not one row of positions for all texts
                     self._number(tensor, size, TEXT if size in of_text else ROWS)
                 elif size is None and tensor.is_floating_point() and tensor.ndim > 3:
                     self._number_all(tensor)
 
     def _number(self, tensor: Tensor, size: tuple[int, int], kind: int) -> None:
-        """Give the tokens of a text, or the rows of vectors, their ids; inputs of the same size get the same ones."""
+        """Give ids to the tokens of a text, or to rows of vectors; inputs of one kind and size get the same ids."""
         texts, places = (torch.arange(count, device=tensor.device) for count in size)
         ids = token(self._sequence((kind, *size), kind, size[1]), texts[:, None], places)
         is_vectors = tensor.is_floating_point()
@@ -117,7 +117,7 @@ class Rows:
         )
 
     def _number_all(self, picture: Tensor) -> None:
-        """Give each number of a picture its own id; a large picture becomes several sequences."""
+        """Give each number of a picture its own id; a picture with too many numbers becomes several sequences."""
         count = picture[:1].numel()
         parts = [self._sequence((picture.shape, part), MADE, 0) for part in range(-(-count // LENGTH))]
         texts, places = (torch.arange(size, device=picture.device) for size in (len(picture), count))
@@ -125,25 +125,25 @@ class Rows:
         self._set(picture, token(sequences, texts[:, None], places % LENGTH).view(picture.shape))
 
     def _sequence(self, key: tuple[Any, ...], kind: int, length: int) -> int:
-        """Return the number of a sequence with this key."""
+        """Return the number of the sequence with this key, which is created if it does not exist."""
         if key not in self._made:
-            self._made[key] = 4 * (len(self._made) + (1 << 19)) + kind  # learned rows have the numbers below
+            self._made[key] = 4 * (len(self._made) + (1 << 19)) + kind  # smaller numbers are those of learned rows
             self.lengths[self._made[key]] = length
         return self._made[key]
 
     def made(self, origin: Int[Tensor, " B"], length: int) -> int:
-        """Return the number of the sequence of this many new tokens that something makes from tokens with these ids."""
+        """Return the number of a sequence of ``length`` new tokens, computed from numbers with the ids ``origin``."""
         return self._sequence((length, *origin.tolist()), MADE, length)
 
     # --- what is known ---
 
     def of(self, tensor: object) -> Int[Tensor, ...] | None:
-        """Return the id of the token of each number; None if all numbers belong to nobody."""
+        """Return, for each number, the id of its token; None if all numbers belong to no token."""
         known = self._of(tensor) if isinstance(tensor, Tensor) else None
         return None if known is None else known.ids
 
     def holds_tokens(self, tensor: Tensor) -> bool:
-        """Return whether any number of a tensor belongs to a token."""
+        """Return whether any number of a tensor belongs to a token; False for whole numbers and truth values."""
         with torch._C.DisableTorchFunction():
             ids = self.of(tensor)
         if ids is None or not tensor.is_floating_point():
@@ -153,13 +153,12 @@ class Rows:
 
     @unseen()
     def are_in_order(self, tensor: Tensor) -> bool:
-        """Return whether the rows of a tensor (batch, positions, width) are known to be tokens in their order."""
+        """Return whether the rows of (batch, positions, width) are known to be the tokens of an input, in order."""
         return order_of(self.positions(tensor, 0), None, self.lengths).is_in_order
 
     @unseen()
     def holds(self, tensor: Tensor, rows: Positions | None) -> bool:
-        """Return whether a tensor contains all these rows themselves, and not only something that was made from
-        them."""
+        """Return whether a tensor contains numbers of all these tokens, and not only mixtures of them."""
         ids = self.of(tensor)
         return ids is not None and rows is not None and bool(torch.isin(named(rows), unrepeated(ids)).all())
 
@@ -184,7 +183,7 @@ class Rows:
         if ids is None:
             self._known.pop(tensor, None)
             return None
-        if ids.dtype != torch.int64:  # of no numbers: an empty cache
+        if ids.dtype != torch.int64:  # a rule made them from an empty tensor, such as an empty cache
             ids = self._new(tensor, UNKNOWN)
         memory = _memory(tensor) if self._writes or self._same else 0
         version = None if tensor.is_inference() else tensor._version
@@ -193,7 +192,7 @@ class Rows:
         return known
 
     def _new(self, tensor: Tensor, bits: int) -> Int[Tensor, ...]:
-        """Return ids of unknown tokens; for whole numbers and truth values, one id is enough."""
+        """Return new ids for numbers of unknown origin; whole numbers and truth values all get the same id."""
         if tensor.is_floating_point() or tensor.is_complex():
             return fresh(next(_numbers), tensor.shape, bits, tensor.device)
         return torch.full((1,) * tensor.ndim, UNKNOWN, device=tensor.device).expand(tensor.shape)
@@ -210,8 +209,8 @@ class Rows:
     ) -> Positions | None:
         """Return the tokens of queries, keys or values (batch, ..., positions, width); None if they cannot be known.
 
-        ``is_turned`` says that these are (positions, batch, width); ``unfold`` gives them the right shape otherwise.
-        Rows without a token become tokens of the attention with this number.
+        ``is_turned`` says that the tensor is (positions, batch, width). ``unfold``, if given, reshapes it to (batch,
+        heads, positions, width). Rows of no token get their ids from the ``number`` of the attention.
         """
         if tensor is None or self.is_lost or not _has_numbers(tensor) or _is_recorded():
             return None
@@ -233,9 +232,9 @@ class Rows:
         is_turned: bool = False,
         texts: Int[Tensor, ...] | None = None,
     ) -> None:
-        """Give the output of an attention the tokens of its queries; learned rows become tokens.
+        """Give the output of an attention the tokens of its queries; rows of no token become tokens of this attention.
 
-        ``texts`` are the numbers of the texts in its first dimensions, if these are not (batch, ...).
+        ``texts`` gives the number of the text for each entry of the first dimensions, if these are not (batch, ...).
         """
         if not isinstance(output, Tensor) or self.is_lost:
             return
@@ -254,7 +253,7 @@ class Rows:
         self._set(output, ids.expand(output.shape), None if known is None else known.by)
 
     def replace(self, tensor: Tensor, by: str) -> None:
-        """Note that it is unknown how this tensor was computed."""
+        """Give a tensor new ids, because it is unknown how it was computed; ``by`` says what computed it."""
         if self.is_lost or not _has_numbers(tensor) or _is_transformed():
             self.is_lost = True
             return
@@ -266,7 +265,7 @@ class Rows:
     def follow(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any], outputs: Sequence[Tensor]
     ) -> None:
-        """Pass the rows of the arguments on to the output."""
+        """Give the outputs of a function the tokens that its rule derives from the arguments."""
         if self.is_lost or not outputs:
             return
         name = name_of(function)
@@ -287,7 +286,7 @@ class Rows:
         if name in KEEPS:
             return
         if _is_recorded() or not all(map(_has_numbers, (*given, *outputs))):
-            # What is made of whole numbers within torch.func is a new tensor outside of it, of unknown origin.
+            # Whole numbers computed within torch.func come out of it as new tensors, of unknown origin.
             self.is_lost = not _is_transformed() or any(output.is_floating_point() for output in outputs)
             return
         with unseen():
@@ -298,7 +297,7 @@ class Rows:
                 self._set(output, ids, by)
 
     def left(self, function: Callable[..., Any], arguments: tuple[Any, ...], output: object) -> None:
-        """Note that a function returned something other than tensors, such as the numbers of a tensor."""
+        """Note that a function returned no tensors, but perhaps numbers of a tensor, its size or its memory."""
         tensor, name = arguments[0] if arguments else None, name_of(function)
         if not isinstance(tensor, Tensor) or self.is_lost:
             return
@@ -312,7 +311,7 @@ class Rows:
                 self._open[_memory(tensor)] = name
 
     def _clear(self, outputs: Sequence[Tensor], arguments: Sequence[Tensor]) -> None:
-        """Forget what was known about memory that is now used for something else."""
+        """Forget what is known about the memory of outputs that share none with the arguments: it was used anew."""
         used = {_memory(part) for part in arguments if not part.is_nested}
         for output in outputs:
             if not output.is_nested and _memory(output) not in used:
@@ -330,7 +329,7 @@ class Rows:
         given: Sequence[Tensor],
         returns: bool,
     ) -> tuple[Sequence[Int[Tensor, ...] | None], str | None]:
-        """Return the rows of each output, and the function that last changed the order of tokens."""
+        """Return the ids of each output, and the function that last mixed or moved the tokens."""
         name, rule = name_of(function), rule_of(function)
         found: Any = None
         if "out" in named:
@@ -339,7 +338,7 @@ class Rows:
             try:
                 found = rule(Called(function, arguments, named, outputs, self.of, self.made, self._texts))
             except (RuntimeError, TypeError, LookupError, ValueError, AttributeError, StopIteration):
-                found = None  # it was called in a way that the rule does not know
+                found = None  # the function was called in a way that its rule does not cover
         if isinstance(found, Tensor):
             found = [found] * len(outputs)
         known = [known for known in map(self._of, given) if known is not None]
@@ -357,13 +356,13 @@ class Rows:
         return every, name if changed or name in REORDERS else by
 
     def _expect_write(self, output: Tensor) -> None:
-        """Note that the function that has just returned this tensor was the last to write to it."""
+        """Note that the last write into this tensor was by the function that has just returned it."""
         known = self._known.get(output)
         if known is not None and known.version is not None:
             self._known[output] = known._replace(version=output._version)
 
     def _note_write(self, output: Tensor, ids: Int[Tensor, ...] | None) -> None:
-        """Note that a function wrote into a tensor, so that others in the same memory are known to have changed."""
+        """Count a write into a tensor, so that other tensors in the same memory are known to have changed."""
         known, memory = self._known.get(output), _memory(output)
         if known is not None and ids is not None and known.ids.shape == ids.shape and torch.equal(known.ids, ids):
             self._same[memory] = self._same.get(memory, 0) + SEVERAL
@@ -380,7 +379,7 @@ def _size_of(tensor: Tensor) -> tuple[int, int] | None:
 
 
 def _places_of(query: Tensor, is_turned: bool, texts: Int[Tensor, ...] | None) -> tuple[Tensor, Tensor]:
-    """Return the text and the place of each row of queries (batch, ..., positions, width), in a shape that fits."""
+    """Return the text and the place of each row of queries, in shapes that broadcast to that of the queries."""
     place = 0 if is_turned else query.ndim - 2
     places = torch.arange(query.shape[place], device=query.device).view(-1, *(1,) * (query.ndim - place - 1))
     if texts is not None:
@@ -396,8 +395,8 @@ def _has_numbers(tensor: Tensor) -> bool:
 
 
 def _memory(tensor: Tensor) -> int:
-    """Return where the numbers of a tensor are; its views have the same."""
+    """Return the address of the memory of a tensor, which its views share; -1 if it has no memory of its own."""
     try:
         return tensor.untyped_storage().data_ptr()
-    except (RuntimeError, NotImplementedError):  # it has none of its own
+    except (RuntimeError, NotImplementedError):
         return -1

@@ -1,4 +1,4 @@
-"""The modules whose forward pass is running, and what their watchers are told."""
+"""The modules whose forward pass is running, and what is reported to those who watch them."""
 
 from __future__ import annotations
 
@@ -18,45 +18,45 @@ from saccade.attention.watching.trace import Place
 
 __all__ = ["Audience", "RunningModule", "Seen", "Way", "is_foreign", "way_of"]
 
-#: Modules of these packages call no attention of torch's, or record their calls themselves.
+#: Modules of these packages do not call torch's attention, or record their calls themselves.
 PLAIN_MODULES = ("torch.nn.modules.", "torch._dynamo.", "saccade.")
 
 
 class Way(Enum):
     """How the attention of a running module is seen."""
 
-    CALLS = auto()  # by the functions that it calls
-    MODULE = auto()  # by the arguments of the module, which is torch's own
-    KERNELS = auto()  # by the kernels that run, because a mode might make torch's module leave its fast path
+    CALLS = auto()  # from the functions that it calls
+    MODULE = auto()  # from the arguments of the module, which is torch's own
+    KERNELS = auto()  # from the kernels that run, because a mode might make torch's module leave its fast path
 
 
 @dataclass(slots=True)
 class RunningModule:
-    """A module whose forward is running."""
+    """A module whose forward pass is running."""
 
     number: int  # unique
     module: nn.Module
     way: Way
-    caller: FrameType | None = None  # the frame that calls its forward
-    mode_place: int | None = None  # where the mode was in the stack before
+    caller: FrameType | None = None  # the stack frame that calls its forward
+    mode_place: int | None = None  # the place of the function mode in the stack of modes, before this run changed it
     is_watched: bool = False  # whether it is part of a watched model, or runs within one
     has_entered: bool = False  # whether modes were added or removed for it
-    marks: Marks | None = None  # for one of torch's modules: those of what it has computed so far
-    rows: Positions | None = None  # for one of torch's modules: those of what it was given
+    marks: Marks | None = None  # for one of torch's modules: the marks of what it has computed so far
+    rows: Positions | None = None  # for one of torch's modules: the tokens of its input
     given: tuple[Any, ...] = ()  # for one of torch's modules: its arguments, before hooks of its own changed them
     cached: int | str | None = None  # for an outermost run that is edited: see ``cached_positions``
-    has_chosen_cache: bool = False  # for an outermost run: whether its cache was replaced by another since the last one
+    has_chosen_cache: bool = False  # for an outermost run: whether its cache was replaced since the last run
     is_later: bool = False  # for an outermost run: whether a call showed that it is a later step of a text
-    linked: str | None = None  # for an outermost run: an attention that was edited at positions of the text
-    attended: list[nn.Module] = field(default_factory=list)  # the modules inside that have called attention
+    linked: str | None = None  # for an outermost run: the name of an attention with an edit that names positions
+    attended: list[nn.Module] = field(default_factory=list)  # itself or modules inside, if they called attention
 
 
 class Seen(NamedTuple):
-    """An attention of a module that is not part of Saccade."""
+    """An attention that a module outside Saccade has computed."""
 
-    call: Call | str  # or why it cannot be shown
+    call: Call | str  # the call, or the reason why it cannot be shown
     module: nn.Module
-    place: Place | None  # None if nothing is followed: a step that is assumed to continue the last one
+    place: Place | None  # None in a step that is assumed to continue the last step: nothing is tracked then
     is_written_out: bool = False
     has_chosen_cache: bool = False  # whether the cache was replaced before this forward pass, as in beam search
 
@@ -82,14 +82,14 @@ class Audience(Protocol):
 
 
 def is_foreign(module: nn.Module) -> bool:
-    """Whether this module may compute attention that only an interception can see."""
+    """Return whether a module may call torch's attention, without recording this itself as Saccade's modules do."""
     return not type(module).__module__.startswith(PLAIN_MODULES) or isinstance(module, torch_modules.FAST)
 
 
 def way_of(module: nn.Module) -> Way:
-    """Return how to see one of torch's modules that may take a fast path, which it leaves only if it is edited."""
+    """Return how the attention of one of torch's modules is seen. Only an edited module must leave its fast path."""
     if not torch_modules.has_own_functions():
-        return Way.KERNELS  # a mode would make torch call the function that replaced its own a second time
+        return Way.KERNELS  # with a mode, torch would call the function that replaced its own twice
     edited = {owner for edit in active_edits() for owner in edit.targets}
     if edited and any(id(part) in edited for part in module.modules()):
         return Way.CALLS

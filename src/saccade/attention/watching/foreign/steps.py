@@ -1,8 +1,8 @@
 """Which attention calls of a foreign model belong together: one outermost forward pass, and the steps that continue it.
 
-Each outermost forward pass makes a new set of traces, which replaces the last one. But a decoder runs once for each
-token, and these runs are the rows of one picture. Our own calls say at which row they start. Torch's calls do not, so
-the content of the keys has to tell (``relation``).
+Each outermost forward pass makes a new set of traces, which replaces the previous set. But a decoder runs once for each
+token, and all these runs together are the rows of one picture. Saccade's own calls say at which row they start. Torch's
+calls do not, so this is found out by comparing the keys (``relation``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from saccade.attention.watching.trace import Place, Trace
 
 __all__ = ["Gap", "Shown", "Steps"]
 
-#: Each step of a growing cache brings all keys again. After this many steps, one copy is kept for all of them.
+#: Each step of a growing cache has all keys again. After this many steps, the steps share one copy of the keys.
 SHARE_EVERY = 32
 
 REORDERED = (
@@ -43,7 +43,7 @@ TAKEN_BACK = (
     "it attended to tokens that the decoder took back later; watch one forward pass over the finished output instead"
 )
 
-#: The name of what an error kept from running.
+#: The name of the part of a forward pass that has not run, because of an error or not yet.
 REST = "the rest of the forward pass"
 RUNNING = "the forward pass is still running"
 BROKEN_OFF = "the forward pass ended with an error before it was finished"
@@ -55,12 +55,12 @@ class Shown(NamedTuple):
     """A call that was shown to a watcher."""
 
     name: str  # of the module
-    innermost: int  # the forward pass that it was made in
-    call: Call | str  # or why it cannot be shown
+    innermost: int  # the number of the innermost forward pass that made the call
+    call: Call | str  # the call, or the reason why it cannot be shown
     place: Place | None
     is_written_out: bool = False
-    fingerprint: Fingerprint | None = None  # of the call, as a trace may keep it
-    is_plain: bool = False  # True if ``call`` is a plain step, which has its new keys alone
+    fingerprint: Fingerprint | None = None  # of the call as it was kept, to notice later changes of its tensors
+    is_plain: bool = False  # True if ``call`` is a plain step (``plain_steps``) that has only its new keys
     has_chosen_cache: bool = False  # True if the cache was replaced before this forward pass
 
 
@@ -74,11 +74,11 @@ class Gap(NamedTuple):
 
 
 class _LastShown(NamedTuple):
-    """The last call with a label."""
+    """The last call that was recorded for a label, which is the name of a trace."""
 
     call: Call
     innermost: int
-    num_rows: int  # of this call and those before it
+    num_rows: int  # the rows of this call and of the calls that it continues
     is_self: bool
 
 
@@ -86,8 +86,8 @@ class _Forward(NamedTuple):
     """An outermost forward pass whose traces are kept, and the steps that continue it."""
 
     module: nn.Module
-    numbers: set[int]
-    labels: set[str]
+    numbers: set[int]  # of the pass and its steps
+    labels: set[str]  # of its traces and gaps
     read: set[int]  # the numbers of the forward passes that computed its inputs
 
 
@@ -96,27 +96,27 @@ class Steps:
 
     def __init__(self, traces: dict[str, Trace], is_root: Callable[[nn.Module], bool], keeps_values: bool) -> None:
         self.gaps: dict[str, Gap] = {}  # by label
-        self.is_broken = False  # whether the traces are those of a forward pass that an error ended
-        self.has_failed = False  # whether a later forward pass than that of the traces ended with an error
-        self._continues = False  # whether the last forward pass continues the one before it
+        self.is_broken = False  # whether the traces are from a forward pass that ended with an error
+        self.has_failed = False  # whether a forward pass after that of the traces ended with an error
+        self._continues = False  # whether the last forward pass continues the pass before it
         self._traces = traces
         self._is_root = is_root
         self._keeps_values = keeps_values
         self._last: dict[str, _LastShown] = {}
-        self._replaced: dict[str, _LastShown] = {}  # of the set before this one, which may take turns with this one
-        self._counts: dict[str, int] = {}  # how many labels a name has
+        self._replaced: dict[str, _LastShown] = {}  # of the replaced traces, which the next pass may continue
+        self._counts: dict[str, int] = {}  # how many labels each module name has
         self._forwards: list[_Forward] = []
         # Of the outermost forward pass that is running:
         self._number = 0
         self._module: nn.Module | None = None
         self._pending: list[Shown] = []
-        self._is_open = False  # whether some of its calls have been taken in already
+        self._is_open = False  # whether some of its calls have been added to the traces already
         self._read: set[int] = set()
-        self._uses: dict[str, int] = {}  # how many labels of each name are taken
-        self._plain: dict[str, PlainSteps] = {}  # by name; to be joined into one call
+        self._uses: dict[str, int] = {}  # how many labels of each module name are in use
+        self._plain: dict[str, PlainSteps] = {}  # by module name; the steps are later joined into one call
 
     def see(self, number: int, module: nn.Module, shown: Shown) -> None:
-        """Note a call of this outermost forward pass."""
+        """Note a call that was made in the outermost forward pass with this number."""
         if number != self._number:
             self.end(self._number, set())
             self._number, self._module = number, module
@@ -127,7 +127,7 @@ class Steps:
             self._pending.append(shown)
 
     def _kept(self, shown: Shown) -> Shown:
-        """A call with copies of what may be overwritten; a change of anything else will be noticed."""
+        """Return a call with copies of the tensors that may be overwritten; changes of others will be noticed."""
         if isinstance(shown.call, str):
             return shown
         if shown.place is None and not self._is_open and not shown.has_chosen_cache and is_plain(shown.call):
@@ -155,11 +155,11 @@ class Steps:
         if one.is_plain != other.is_plain:
             return self._is_same(self._whole(one), self._whole(other))
         if one.fingerprint is not None and other.fingerprint is not None:
-            is_same = one.fingerprint.is_same(other.fingerprint)  # one of them may have been overwritten since
+            is_same = one.fingerprint.is_same(other.fingerprint)  # one may have been overwritten since
         return is_same and has_same_weights(one.call, other.call)
 
     def _without_other_values(self, one: Shown, other: Shown) -> Shown:
-        """Return one attention for two calls that are the same; it has no values if theirs differ."""
+        """Return one call for two that differ at most in their values; it has no values if these differ."""
         values = [shown.call.value for shown in (one, other) if isinstance(shown.call, Call)]
         if all(value is None for value in values) or _same_tensor(*values):
             return one
@@ -169,9 +169,9 @@ class Steps:
         return one._replace(call=call, fingerprint=Fingerprint(call))
 
     def end(self, number: int, read: set[int], is_finished: bool = True) -> bool:
-        """Note the end of an outermost forward pass; return whether it continues the last one.
+        """Note the end of an outermost forward pass; return whether it continues the pass before it.
 
-        ``read`` are the earlier forward passes whose results it used.
+        ``read`` holds the numbers of the earlier forward passes whose results it used.
         """
         if not number or number != self._number:
             return False
@@ -185,7 +185,7 @@ class Steps:
         return self._continues
 
     def take_in(self, read: set[int]) -> None:
-        """Decide how the pending calls continue the known ones, and add them to the traces."""
+        """Decide how the pending calls continue those that were recorded before, and add them to the traces."""
         pending, self._pending = [self._whole(shown) for shown in self._pending], []
         self._join_plain()
         if not pending or self._module is None:
@@ -206,8 +206,8 @@ class Steps:
             self._take(shown, moves, back, is_reordered)
 
     def _break_off(self, read: set[int]) -> None:
-        """Keep the traces of the last complete forward pass if there are any; otherwise those of the pass that
-        failed."""
+        """End a forward pass that failed: keep the traces of the last complete pass if there are any, otherwise those
+        of the failed pass."""
         self._continues = False
         if self._traces and not self.is_broken and not self._is_open:
             self._pending, self.has_failed = [], True
@@ -219,17 +219,20 @@ class Steps:
             self.gaps[REST] = self._rest(BROKEN_OFF)
 
     def _rest(self, reason: str) -> Gap:
-        """Return a gap for the part of a forward pass that was never computed, which comes after all its attentions."""
+        """Return a gap for the part of a forward pass that has not run, which comes after all its attentions."""
         numbers = frozenset(trace.place.number for trace in self._traces.values() if trace.place is not None)
         return Gap(REST, reason, Place("unknown", -2, numbers, is_whole=False))
 
     @property
     def all_gaps(self) -> dict[str, Gap]:
-        """The gaps; while a forward pass is running, also the part that is still to come."""
+        """What cannot be shown, by label; while a forward pass is running, also the part that is still to come."""
         return self.gaps | {REST: self._rest(RUNNING)} if self._is_open else self.gaps
 
     def _wait(self) -> bool:
-        """Keep the pending calls for later if all of them are plain steps and one brings a new key."""
+        """Return whether the forward pass made only plain steps (``plain_steps``), of which one has a new key.
+
+        Then its calls are stored, and are added to the traces later, several steps at a time.
+        """
         calls = [shown.call for shown in self._pending if shown.is_plain and isinstance(shown.call, Call)]
         are_plain = len(calls) == len(self._pending) == len({shown.name for shown in self._pending})
         if self._module is None or not are_plain or not any(call.shape[3] for call in calls):
@@ -255,7 +258,10 @@ class Steps:
         self._plain = {}
 
     def _moves(self, known: dict[str, _LastShown], pending: list[Shown]) -> dict[str, Move]:
-        """How the first call with each label continues the known one."""
+        """Return, for each label, how its first call in this forward pass follows on from the call in ``known``.
+
+        Labels without a call in ``known`` are left out.
+        """
         moves: dict[str, Move] = {}
         uses: dict[str, int] = {}
         for shown in pending:
@@ -273,7 +279,11 @@ class Steps:
         return moves
 
     def _make_room(self, module: nn.Module, read: set[int], pending: list[Shown]) -> dict[str, Move]:
-        """Drop the traces that a new forward pass replaces: those of its modules, unless it used their results."""
+        """Remove the traces that a new forward pass replaces: those of its modules, unless it used their results.
+
+        If the new pass continues the traces that the last pass replaced, two texts take turns: return the labels of the
+        calls concerned, as ``IN_TURNS``. Otherwise return nothing.
+        """
         for known in reversed(self._forwards):
             if not read.isdisjoint(known.numbers):
                 read = read | known.read
@@ -304,7 +314,7 @@ class Steps:
         known = next((known for known in self._forwards if known.module is module), None)
         if known is not None and self._continues:
             known.numbers.add(self._number)
-            self._forwards.remove(known)  # new labels are added to the last one
+            self._forwards.remove(known)  # it becomes the last of the list, to which new labels are added
         else:
             known = _Forward(module, {self._number}, set(), self._read)
         self._forwards.append(known)
@@ -329,7 +339,7 @@ class Steps:
         if isinstance(shown.call, str):
             self._refuse(label, shown.call, shown)
         elif step is Relation.REORDERED or (step is Relation.AGAIN and is_reordered):
-            self._refuse(label, REORDERED, shown)  # all beams of a sentence have the same keys, which do not show it
+            self._refuse(label, REORDERED, shown)  # the beams of a sentence share these keys, which thus look unchanged
         elif step is Relation.SHIFTED:
             self._refuse(label, SHIFTED, shown)
         elif step is Relation.IN_TURNS:
@@ -378,9 +388,10 @@ class Steps:
 
 
 def _with_step(place: Place | None, step: Place | None) -> Place | None:
-    """Return the place of a trace after a step: a step may bring something of other tokens from a cache.
+    """Return the place of a trace after a step was added to it.
 
-    Then its rows are not made of their tokens alone, as in a recurrent layer, which a text of one token does not show.
+    If a step uses a cached state of earlier tokens before its attention, as a recurrent layer does, its rows are not
+    computed from their own tokens alone. The first forward pass over a text of one token does not show this.
     """
     if place is None or step is None or LOST not in step.before or LOST in place.before:
         return place
@@ -396,7 +407,7 @@ def _holds(outer: nn.Module, inner: nn.Module) -> bool:
 
 
 def has_same_weights(one: Call, other: Call) -> bool:
-    """Whether two calls have the same queries, keys and rules."""
+    """Return whether two calls have the same queries, keys, scale, mask and bias."""
     parts = [
         (call.query, call.key, call.bias, type(call.mask), *(call.mask.tensors() if call.mask is not None else ()))
         for call in (one, other)

@@ -1,7 +1,8 @@
 """Torch's own ``nn.MultiheadAttention`` as a ``Call``: its queries and keys, projected a second time.
 
-Its fast path in inference is one kernel that shows nothing of what it computes, and its slow path writes out the
-softmax if the weights are wanted. All paths compute ``softmax(q·k / √D + masks)`` of the same projections.
+In inference, the module may take a fast path: one kernel that shows nothing of what it computes. On its slow path, it
+computes the softmax itself if the weights are wanted. All paths compute ``softmax(q·k / √D + masks)`` of the same
+projections.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ __all__ = [
     "may_be_fast",
 ]
 
-#: Torch's modules that take another path if a torch function mode is active.
+#: Torch's modules that leave their fast path if a torch function mode is active.
 FAST = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerEncoder)
-#: Torch's function, unless someone has put another one in its place already.
+#: Torch's function, unless someone replaced it before Saccade was imported.
 MULTI_HEAD = F.multi_head_attention_forward
 METHODS = {kind: [n for n, f in vars(kind).items() if callable(f) and not n.startswith("__")] for kind in FAST}
 FILES = {kind: inspect.getfile(kind) for kind in FAST}
@@ -59,7 +60,7 @@ UNKNOWN_KERNEL = "its module is a changed version of torch's, which computes it 
 
 
 def is_torchs_own(module: nn.Module) -> bool:
-    """Whether this module computes what torch's own code computes: none of its methods or functions was replaced."""
+    """Return whether a module computes what torch's code computes: none of its methods or functions was replaced."""
     if not has_own_functions():
         return False
     kind = next(kind for kind in FAST if isinstance(module, kind))
@@ -75,30 +76,30 @@ def is_torchs_own(module: nn.Module) -> bool:
 
 
 def has_own_functions() -> bool:
-    """Whether the functions that torch's modules call are still torch's own."""
+    """Return whether the functions that torch's modules call are still torch's own."""
     code = getattr(F.multi_head_attention_forward, "__code__", None)
     return F.scaled_dot_product_attention is SDPA and code is not None and code.co_filename == F.__file__
 
 
 def may_be_fast(module: nn.Module) -> bool:
-    """Whether torch may take the fast path of this module: only without training and without gradients."""
+    """Return whether torch may take the fast path of this module: only without training and without gradients."""
     has_gradients = torch.is_grad_enabled() and any(part.requires_grad for part in module.parameters())
     return not module.training and not has_gradients
 
 
 def is_turned(module: nn.Module) -> bool:
-    """Whether this module takes (positions, batch, width)."""
+    """Return whether this module takes (positions, batch, width), and not (batch, positions, width)."""
     inner = next((part for part in module.modules() if isinstance(part, nn.MultiheadAttention)), None)
     return inner is not None and not inner.batch_first
 
 
 def has_inner_hooks(module: nn.Module) -> bool:
-    """Whether a part of this module has hooks, which could change what it computes without being seen."""
+    """Return whether a part of this module has hooks, which could change what it computes without being seen."""
     return any(part._forward_hooks or part._forward_pre_hooks for part in module.modules() if part is not module)
 
 
 class _Projection(NamedTuple):
-    """The projections that make queries, keys and values: a weight and a bias each."""
+    """The projections to queries, keys and values: for each of the three, a weight and a bias."""
 
     num_heads: int
     weights: tuple[Float[Tensor, "D E"], ...]
@@ -118,7 +119,10 @@ def call_of_module(
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> Call | str:
-    """Translate a forward pass of the module. ``is_causal`` says that ``attn_mask`` is causal; torch may believe it."""
+    """Translate a forward pass of the module, or return the reason why it cannot be shown.
+
+    ``is_causal`` is a hint that ``attn_mask`` is causal; torch may rely on it without looking at the mask.
+    """
     believes = believes_causal(is_causal, key_padding_mask, need_weights)
     has_fast_path = module.bias_k is None and not module.add_zero_attn
     if believes and has_fast_path and not _is_causal(attn_mask):
@@ -147,7 +151,7 @@ def call_of_layer(
     src_key_padding_mask: Tensor | None = None,
     is_causal: bool = False,
 ) -> Call | str:
-    """Translate a forward pass of an encoder layer that ran as one kernel."""
+    """Translate the attention of an encoder layer that ran as one kernel, or return why it cannot be shown."""
     inputs = src
     if layer.norm_first:
         norm = layer.norm1
@@ -181,7 +185,7 @@ def call_of_function(
     is_causal: bool = False,
     **rest: Any,
 ) -> Call | str:
-    """A call of ``F.multi_head_attention_forward``, by a module that is not torch's."""
+    """Translate a call of ``F.multi_head_attention_forward``, or return the reason why it cannot be shown."""
     if F.scaled_dot_product_attention is not SDPA:
         return REPLACED
     if len(others) > 2 or static_k is not None or static_v is not None:
@@ -194,12 +198,12 @@ def call_of_function(
 
 
 def believes_causal(is_causal: bool, key_padding_mask: Tensor | None, need_weights: bool) -> bool:
-    """Whether torch's function ignores the mask that it is given, and attends causally instead."""
+    """Return whether torch's function ignores the mask that it is given, and attends causally instead."""
     return is_causal and key_padding_mask is None and not need_weights
 
 
 def _is_causal(mask: Tensor | None) -> bool:
-    """Whether a mask of torch's modules forbids exactly the keys after each query."""
+    """Return whether a mask of torch's modules forbids exactly the keys after each query."""
     if mask is None:
         return False
     later = torch.ones(mask.shape[-2:], dtype=torch.bool, device=mask.device).triu(1)
@@ -209,7 +213,7 @@ def _is_causal(mask: Tensor | None) -> bool:
 
 
 def call_of_kernel(kernel: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Call | str | None:
-    """What a kernel of torch's attention was given, or why that is unknown; None for any other kernel."""
+    """Translate a call of an attention kernel of torch, or return why that is impossible; None for other kernels."""
     aten = torch.ops.aten
     if kernel is aten._native_multi_head_attention.default:
         query, _, _, _, heads, weight, bias, _, _, *rest = arguments
@@ -231,7 +235,10 @@ def call_of_kernel(kernel: Any, arguments: tuple[Any, ...], named: dict[str, Any
 def _call_of_packed(
     query: Tensor, heads: int, weight: Tensor, bias: Tensor, mask: Tensor | None, kind: int | None
 ) -> Call | str:
-    """The call of a kernel that takes (batch, positions, width). Its mask is for 0: scores, 1: padding, 2: both."""
+    """Translate the call of a kernel that takes (batch, positions, width).
+
+    The mask type (``kind``) is 0 for a mask of scores, 1 for a padding mask, 2 for both.
+    """
     projection = _projection(heads, weight, (None,) * 3, bias, (None,) * 2, False)
     if not query.is_nested:
         query = query.transpose(0, 1)
@@ -250,7 +257,7 @@ def _projection(
 ) -> _Projection:
     weights = tuple(weight for weight in separate if weight is not None)
     if len(weights) < 3:
-        assert joint is not None  # torch has run with it
+        assert joint is not None  # torch needs one or the other, and has run
         weights = joint.chunk(3)
     return _Projection(num_heads, weights, (None,) * 3 if bias is None else bias.chunk(3), extra, has_zero_key)
 
@@ -263,7 +270,10 @@ def _call(
     attn_mask: Tensor | None,
     is_causal: bool = False,
 ) -> Call | str:
-    """The call of these queries, keys and values: positions first, as torch has them, or nested, the batch first."""
+    """Project these inputs to queries, keys and values, and return their call, or the reason why it cannot be shown.
+
+    The inputs are (positions, batch, width) or (positions, width), or nested tensors with the batch first.
+    """
     query = inputs[0]
     if has_no_numbers(query):
         return NO_NUMBERS
@@ -292,7 +302,7 @@ def _call(
         mask, bias = _joined(mask, bias, _wide(attn_mask, keys.shape[0]))
     if key_padding_mask is not None:
         mask, bias = _joined(mask, bias, _wide(key_padding_mask.view(batch, 1, 1, num_keys), keys.shape[0]))
-    # Sizes are written out, because a batch of 0 lets torch infer none of them.
+    # All sizes are given, because torch cannot infer one (-1) if the batch is empty.
     query, key, value = (
         part.view(*part.shape[:2], heads, part.shape[-1] // heads).permute(1, 2, 0, 3)
         for part in (queries, keys, values)
@@ -304,12 +314,12 @@ def _call(
 
 
 def _wide(mask: Tensor, num_keys: int) -> Tensor:
-    """Return a mask that also allows the extra keys."""
+    """Return a mask widened to ``num_keys`` columns; the extra keys, which the module adds itself, are allowed."""
     return mask if mask.shape[-1] == num_keys else F.pad(mask, (0, num_keys - mask.shape[-1]))
 
 
 def _joined(mask: Mask | None, bias: Tensor | None, given: Tensor) -> tuple[Mask | None, Tensor | None]:
-    """Rules joined with a mask of torch's modules, where True forbids (unlike in SDPA) and numbers are added."""
+    """Add a mask of torch's modules to a mask and a bias; its True forbids (unlike SDPA's), its numbers are added."""
     if given.dtype != torch.bool and given.shape[2] == 1 and not given[given != float("-inf")].any():
         given = given == float("-inf")  # a padding mask that torch has turned into numbers
     if given.dtype == torch.bool:
