@@ -72,7 +72,7 @@ def test_a_killed_job_continues_with_any_number_of_processes(folder: Path, tmp_p
 def test_two_processes_need_a_folder(folder: Path, tmp_path: Path) -> None:
     refused = Together(2, "predict", folder / "tagger", folder / "tagger.txt", log=tmp_path / "refused")
     assert refused.end() == [2, 2]
-    assert "saccade: Several processes write their answers to a folder; give one with -o.\n" in refused.err
+    assert "saccade: With several processes, the answers are written to a folder; name it with -o.\n" in refused.err
     assert refused.err.count("saccade:") == 1
 
 

@@ -191,7 +191,7 @@ def _writer(opened: Predictor, name: str | None, *, as_json: bool, alignments: b
 def _check_output(output: Path | None, *, is_file: bool, is_shared: bool) -> None:
     """Refuse -o if the input is not a file, and several processes without -o."""
     if output is None and is_shared:
-        raise OptionError("Several processes write their answers to a folder; give one with -o.")
+        raise OptionError("With several processes, the answers are written to a folder; name it with -o.")
     if output is not None and not is_file:
         raise OptionError("-o needs a file of inputs, because it writes the answers to a folder.")
 

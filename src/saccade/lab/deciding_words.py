@@ -46,7 +46,7 @@ _MONEY = {form for category in ("street", "customer") for noun in NOUNS[category
 
 
 class Case(NamedTuple):
-    """A text, with the places of the decided word, of the word that decides it, and of its rival."""
+    """A text, with the positions of the ambiguous word, of the word that decides it, and of that word's rival."""
 
     words: tuple[str, ...]
     decided: int

@@ -120,8 +120,8 @@ EXPERIMENT = Experiment(
     "deciding word of another sentence. The head that finds the deciding word most often in validation sentences is "
     "judged in test sentences: its strongest weight is at the deciding word, and the answer becomes the rival's when "
     "this one link is cut. In a quarter of the training texts the deciding word is hidden and the rival's answer is "
-    "the right one, which teaches the model where to turn without it. Trained so that the first head learns to do "
-    "without the others, and as usual.",
+    "the right one, which teaches the model where to turn without it. Trained in two ways: as usual, and so that "
+    "the first head learns to do without the others.",
     measure=measure,
     decisive=DECISIVE,
     direction="at least",

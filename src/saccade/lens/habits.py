@@ -52,7 +52,7 @@ def habits(view: View, name: str) -> list[Habits]:
 
 
 def _twins(tokens: list[str]) -> Bool[Tensor, "N N"]:
-    """Which other tokens have the same text; upper and lower case are the same."""
+    """Which other tokens have the same text, ignoring case."""
     texts = [token.lower() for token in tokens]
     numbers: Float[Tensor, " N"] = torch.tensor([texts.index(text) for text in texts])
     return (numbers[:, None] == numbers) & ~torch.eye(len(texts), dtype=torch.bool)

@@ -1,4 +1,6 @@
-"""A translator that ends in an output of another, fixed length (lecture 004, §4, the W^o that changes N to N').
+"""A translator whose output has a fixed length, different from that of its input.
+
+(Lecture 004, §4: the W^o that changes N to N'.)
 
 Self-attention reads the source. Then one layer turns its N vectors into N' rows, each of which becomes a distribution
 over the words of the target:

@@ -91,7 +91,7 @@ def read_ctranslate2(folder: Path) -> Pretrained:
 
 
 def _entries(folder: Path, side: str, unknown: str) -> list[str]:
-    """The tokens of one side, by id. CTranslate2 adds one for unknown tokens to a list without it."""
+    """Return the tokens of one side, by id. If the vocabulary has no token for unknown words, CTranslate2 adds one."""
     path = _vocabulary(folder, side) or _vocabulary(folder, "shared")
     if path is None:
         raise FileError(f"{folder} has no {side}_vocabulary.txt or .json.")

@@ -62,7 +62,7 @@ def _check_table(fields: Fields, name: str, table: dict[str, Any], more: set[str
 
 
 def rotary_table(config: TransformerConfig) -> dict[str, Any]:
-    """Return the table ``rope_parameters`` for our fields."""
+    """Return the ``rope_parameters`` table built from our fields."""
     table: dict[str, Any] = {"rope_type": "default", "rope_theta": config.rotary_base}
     if config.rotary_factor != 1.0:
         table |= {"rope_type": "linear", "factor": config.rotary_factor}

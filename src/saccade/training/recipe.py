@@ -80,7 +80,7 @@ class Recipe:
         return tomli_w.dumps(self.tables())
 
     def differences(self, other: Recipe) -> list[str]:
-        """Return one text, with both values, for each key that makes the two recipes train differently."""
+        """Return one message, giving both values, for each key that makes the two recipes train differently."""
         ours, theirs = self._keys(), other._keys()
         keys = [key for key in {**ours, **theirs} if ours.get(key) != theirs.get(key)]
         return [f"{key}: {theirs.get(key)} there, {ours.get(key)} here" for key in keys]

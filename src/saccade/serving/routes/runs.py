@@ -1,4 +1,4 @@
-"""Running and finished trainings: metrics, and probes of one example's attention."""
+"""Running and finished training runs: metrics, and probes of one example's attention."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Choose CTranslate2 for a long file of inputs, if it is installed and has first written the same answers as torch."""
+"""Choose CTranslate2 for a long file of inputs, if it is installed and a first check shows that it gives the same
+answers as torch."""
 
 from __future__ import annotations
 

@@ -19,6 +19,6 @@ class Cost(NamedTuple):
 
     @classmethod
     def of(cls, tokens: int, written: int = 0, rows: int = 1) -> Cost:
-        """Return the cost of reading tokens at once, then writing others one by one in several rows (the beam or
+        """Return the cost of reading tokens all at once, then writing others one by one in several rows (the beam or
         samples)."""
         return cls(tokens, 1 + written, rows * (tokens + written))

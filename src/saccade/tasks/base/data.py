@@ -171,8 +171,8 @@ class DataReader(ABC, Generic[Raw]):
 
     @classmethod
     def inputs_from(cls, columns: str) -> dict[str, Any]:
-        """Return the keys for the columns of a file to predict, in which ``-`` stands for a column that the file does
-        not have, and columns at the end can be left out."""
+        """Return the keys for the columns of a file of inputs to predict from; ``-`` stands for a column that the file
+        does not have, and columns at the end can be left out."""
         given = [column.strip() for column in columns.split(",")]
         if not cls.column_fields:
             raise OptionError("--columns does not apply to this model: it reads files as its training files were read.")

@@ -149,7 +149,7 @@ class SearchTraining(TextTraining):
 
 
 class ImageTraining(TrainingSettings):
-    """How the model is trained; the size of a batch is in images."""
+    """How the model is trained; the batch size is counted in images."""
 
     batch_key = "batch_images"
 

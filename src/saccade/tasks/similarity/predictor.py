@@ -27,7 +27,7 @@ SEPARATORS = ("\t", "|||")
 
 
 class SimilarityPredictor(TextInputPredictor):
-    """An opened sentence encoder. Two texts are a list, or one text with a tab or ``|||`` between them."""
+    """An opened sentence encoder. Give the two texts as a list, or as one string with a tab or ``|||`` between them."""
 
     input_types = (str, list, tuple)
     input_name = "a text or two texts"

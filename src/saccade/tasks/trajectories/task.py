@@ -229,8 +229,8 @@ class Trajectories(Task):
         options: Any = None,
         check_cancelled: CheckCancelled = lambda: None,
     ) -> Evaluation:
-        """Score the model, and print the scores of constant velocity for comparison, and those on windows with at least
-        two agents."""
+        """Score the model. For comparison, also print the scores of a constant-velocity baseline, and the scores on
+        windows with at least two agents."""
         options = options or self.settings["decoding"]
         predictions = self._predictions(model, examples, options, check_cancelled)
         scores = _summary(predictions, examples)
