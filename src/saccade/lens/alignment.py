@@ -58,7 +58,7 @@ class RankedChoice(NamedTuple):
 
 
 class PairLengths(NamedTuple):
-    """The numbers of tokens of a sentence pair, without START, END and padding."""
+    """The number of tokens in each sentence of a pair, not counting START, END and padding."""
 
     source: int
     target: int

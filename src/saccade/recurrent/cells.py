@@ -65,7 +65,7 @@ class Cell(nn.Module, ABC):
         self.width = width
 
     def project(self, x: Float[Tensor, "*steps I"]) -> Float[Tensor, "*steps G"]:
-        """Compute the part of a step that depends only on the input; there may be any leading dimensions."""
+        """Compute the part of a step that depends only on the input; any leading dimensions are allowed."""
         return F.linear(x, self.input_weight, self.bias)
 
     @abstractmethod

@@ -194,7 +194,7 @@ class _Recorder:
 
 
 class _Follower:
-    """The listener of the other processes, which take part while the first process records."""
+    """The listener of every process but the first: it joins in what all compute while the first writes the records."""
 
     validations: Sequence[int] = ()
 

@@ -64,8 +64,8 @@ class OpeningBody(_Body):
 
 
 class EffectsBody(StreamBody):
-    """An input whose words are left out, and changes to the model or the input. Links are cut at positions of the
-    text, which a text without a word does not have, so no links can be cut here."""
+    """An input whose words are left out, and changes to the model or the input. No links can be cut here,
+    because leaving out a word shifts the positions at which they would be cut."""
 
     without_heads: Annotated[list[StrictStr], Field(fail_fast=True, max_length=1000)] = []
     replace: tuple[StrictStr, StrictStr] | None = None

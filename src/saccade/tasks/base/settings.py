@@ -136,7 +136,7 @@ class TextTraining(TrainingSettings):
 
 
 class SearchTraining(TextTraining):
-    """How the model is trained; generating texts is slow, so a validation only uses a sample."""
+    """How the model is trained; generating texts is slow, so validation uses only a sample."""
 
     renamed: ClassVar[Mapping[str, str]] = {"validation_sentences": "validation_sample"}
 

@@ -290,7 +290,7 @@ class Task(ABC):
 
     @property
     def carries(self) -> bool:
-        """Whether a batch depends on the one before it, so that several processes cannot share them."""
+        """Whether each batch depends on the one before it; such batches cannot be divided among processes."""
         return False
 
     def carried(self) -> dict[str, Tensor]:

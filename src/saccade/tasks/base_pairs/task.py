@@ -46,7 +46,7 @@ KNOWN_FILE = "training.jsonl"
 
 
 class BasePairsTraining(TrainingSettings):
-    """How the model is trained; the size of a batch is in pairs of bases."""
+    """How the model is trained; the batch size is counted in pairs of bases."""
 
     batch_key = "batch_pairs"
 

@@ -229,7 +229,7 @@ class MaskedLanguageModel(ScoredTask):
 
     @torch.inference_mode()
     def probe(self, model: nn.Module, example: Passage) -> Probe:
-        """Return what the model currently fills in for the masks of one piece, which are always the same."""
+        """Return what the model now fills in for the masks of one piece, which are at the same positions every time."""
         ((hidden, chosen),) = self.with_fixed_masks([example])
         places = [place for place, flag in enumerate(chosen) if flag]
         best = self.log_probabilities(model, hidden)[places].argmax(dim=-1).tolist()

@@ -291,7 +291,7 @@ class Lineage:
         return joined
 
     def _marks_of_unknown(self, tensor: Tensor) -> Marks:
-        """Return the marks of a tensor that no function reported by torch has computed."""
+        """Return the marks of a tensor that was computed by no function that torch reported to us."""
         is_given = id(tensor) in self._given
         if id(tensor) in self._held and not is_given:
             return CONSTANT

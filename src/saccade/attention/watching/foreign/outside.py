@@ -1,4 +1,5 @@
-"""Notices when numbers of tokens are read outside torch, because they may come back as numbers of unknown origin.
+"""Notices when values that belong to tokens are read outside torch, because they may come back as new values whose
+origin is unknown.
 
 What Python does with a number cannot be followed: ``x / x.max().item()`` mixes all tokens, but torch only sees a
 division by a number. The same holds for a size that depends on tokens, such as that of ``x.unique()``. So once a number

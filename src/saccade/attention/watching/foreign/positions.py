@@ -126,7 +126,8 @@ def are_parts(one: Positions | None, other: Positions | None) -> bool:
 
 
 def extra_columns(query: Positions, key: Positions) -> tuple[int, ...] | None:
-    """Return the places of keys of no token, if all other keys are the tokens of the queries in order; else None."""
+    """Return where the keys that belong to no token are, if all other keys belong to the tokens of the queries, in
+    the same order; else None."""
     is_token = key.ids != NOBODY
     first = is_token[:1]
     if len(key.ids) != len(query.ids) or not len(key.ids) or not torch.equal(is_token, first.expand_as(is_token)):

@@ -138,7 +138,7 @@ class Rows:
     # --- what is known ---
 
     def of(self, tensor: object) -> Int[Tensor, ...] | None:
-        """Return, for each number, the id of its token; None if all numbers belong to no token."""
+        """Return, for each number, the id of its token; None if none of the numbers belongs to a token."""
         known = self._of(tensor) if isinstance(tensor, Tensor) else None
         return None if known is None else known.ids
 
