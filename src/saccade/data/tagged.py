@@ -109,7 +109,7 @@ def read_tagged(
 
 
 def _refuse_other_columns(path: str | Path, encoding: str) -> None:
-    """Refuse a file whose first and last columns are clearly not words and labels: CoNLL-U, or a table with a header."""
+    """Refuse a file whose first and last columns are clearly not words and labels: CoNLL-U, or a table with header."""
     looked_at = (text for _, text in islice(read_lines(path, encoding), LOOKED_AT))
     rows = [re.split(r"[\t,; ]", text.strip()) for text in looked_at if text.strip() and text[0] != "#"]
     if rows and len(rows[0]) == len(DEFAULT_FIELDS) and rows[0][0].partition("-")[0] == "1":
