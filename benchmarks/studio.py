@@ -161,6 +161,7 @@ def paints(page: Page, url: str) -> None:
 
 def cuts(page: Page) -> None:
     """The time from the click on a link until the headline shows the answer without it."""
+    page.wait_for_function(PAINTED)
     times = []
     for word in page.locator(".link-word").all()[:8]:
         word.hover()
