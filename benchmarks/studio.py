@@ -206,7 +206,7 @@ def first_picture(page: Page, address: str) -> tuple[str, int]:
     milliseconds = page.wait_for_function(PICTURED).json_value()
     size = page.locator(".map-frame p.quiet").inner_text()
     tell(f"first picture of {size}", f"{milliseconds / 1000:.2f} s", "≤ 3 s")
-    return asked[0], int(size.split()[0].replace(",", ""))
+    return asked[-1], int(size.split()[0].replace(",", ""))  # the first are of the map of the first words
 
 
 def panning(page: Page) -> None:
