@@ -55,5 +55,5 @@ def test_what_does_not_fit_is_refused(seen: Watch) -> None:
         saccade.view(seen, {"text_model": TEXT}, words=[0, 1, 2, 3, 4])
     with pytest.raises(OptionError, match="words can be a mapping only if tokens is one"):
         saccade.view(seen, TEXT, words={"text_model": [0, 1, 2, 3, 4]})
-    with pytest.raises(OptionError, match="source_tokens cannot be given together with tokens for each tower"):
+    with pytest.raises(OptionError, match="If tokens is a mapping, leave out source_tokens"):
         saccade.view(seen, {"text_model": TEXT}, source_tokens=PATCHES)

@@ -148,7 +148,7 @@ class Reader(nn.Module):
 
 
 def test_a_tagger_has_words_and_pieces() -> None:
-    task = tagging([sentence("Dog dog cat cat", "N N N N")], lowercase=True)
+    task = tagging([sentence("Dog dog cat cat", "N N N V")], lowercase=True)
     known, pieces = task.state.words.words, task.state.words.pieces
     made = Bundle(task, "a kind", Config(), Reader(len(known), pieces.vocabulary_size), Config())
     assert word_vectors(made).name == "words"
@@ -170,7 +170,7 @@ def test_a_classifier_begins_from_a_model_with_one_tokenizer_for_all() -> None:
     texts, settings = toy_texts(20, seed=0), {"text": ClassificationText()}
     masked = MaskedLanguageModel(MaskedLanguageModelState(WORDS, context=8))
     assert cast(ClassificationState, Classification.prepare(settings, texts, masked)).tokenizer is WORDS
-    for other in (TextAutoencoder(TextAutoencoderState(WORDS)), tagging([sentence("dog", "N")])):
+    for other in (TextAutoencoder(TextAutoencoderState(WORDS)), tagging([sentence("dog cat", "N V")])):
         with pytest.raises(OptionError, match=f"Cannot initialise a classification model from a {other.name} model"):
             Classification.prepare(settings, texts, other)
 

@@ -115,7 +115,10 @@ def test_all_heads_together_lead_to_the_head_with_most_of_the_link(
 ) -> None:
     page = open_studio(f"{ADDRESS}&a={SELF}&h=mean&row=2&col=1&pin=1")
     readout(page, 2, 1)
+    shown = page.locator(".figure:visible .readout b").first
+    mean = shown.inner_text()
     page.get_by_role("radio", name="head", exact=True).check(force=True)
+    expect(shown).not_to_have_text(mean)
     heads = look["attentions"][0]["heads"]
     weights = [matrix(running, look, name=SELF, head=head, words=True)[2, 1] for head in range(heads)]
     assert readout(page, 2, 1) == pytest.approx(max(weights), abs=1e-6)
