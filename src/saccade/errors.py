@@ -116,7 +116,7 @@ class DamagedError(SaccadeError, ValueError):
 
 
 class StorageError(SaccadeError, OSError):
-    """A folder cannot be reached or written: a full disk, a quota, missing permissions."""
+    """A folder cannot be reached or written to: the disk is full, a quota is exceeded, or permissions are missing."""
 
 
 class ExportError(SaccadeError, RuntimeError):
@@ -189,5 +189,5 @@ def describe_invalid(details: Mapping[str, Any], name: str) -> str:
 
 
 def counted(number: float, noun: str, plural: str = "") -> str:
-    """A number of things, for a message: "1 word", "2,000 words", "0.5 minutes"."""
+    """A count with its unit, for a message: "1 word", "2,000 words", "0.5 minutes"."""
     return f"{number:,.12g} {noun if number == 1 else plural or f'{noun}s'}"

@@ -202,7 +202,7 @@ def test_rotary_rates_are_divided_in_bands() -> None:
 
 
 def test_what_positions_refuse() -> None:
-    with pytest.raises(OptionError, match="need at least 4 ranges of distances"):
+    with pytest.raises(OptionError, match="need at least 4 buckets of distances"):
         RelativePositions(2, buckets=3)
     with pytest.raises(ShapeError, match="are for 2 heads, but the query has 3"):
         attend(*torch.randn(3, 1, 3, 5, 4), bias=RelativePositions(2).rule())

@@ -1,7 +1,8 @@
 """The written-out equation ``weights(score(q, k) + bias) v``, for any tile of the matrix.
 
-A ``Call`` holds everything that one use of attention needs: projected queries and keys, and the rules. The same code
-serves the plain forward pass (``attend``), the exact tiles of a trace (``trace``) and the walkthrough.
+A ``Call`` holds everything from which the weights of one use of attention follow: projected queries and keys, and the
+mask, bias and score rules. The same code serves the plain forward pass (``attend``), the exact tiles of a trace
+(``trace``) and the walkthrough.
 """
 
 from __future__ import annotations

@@ -236,8 +236,8 @@ class RelativePositions(nn.Module):
         each = buckets if causal else buckets // 2  # for one direction; half of them are for near distances
         if each < 2 or each // 2 >= max_distance:
             raise OptionError(
-                f"Relative positions need at least {2 if causal else 4} ranges of distances, and a max_distance above "
-                f"half of the ranges of one direction; not {buckets} and {max_distance}."
+                f"Relative positions need at least {2 if causal else 4} buckets of distances, and a max_distance above "
+                f"{each // 2}, half the buckets of one direction; got buckets={buckets}, max_distance={max_distance}."
             )
         self.weight = nn.Parameter(torch.empty(buckets, num_heads))
         nn.init.normal_(self.weight, std=0.02)

@@ -174,8 +174,8 @@ def new(
 ) -> None:
     """Write a recipe for your data.
 
-    The number of examples decides the size of the model, or with --minutes the time that you allow. The command also
-    estimates how long training takes on this machine.
+    The size of the model depends on the number of examples or, with --minutes, on the time that you allow. The command
+    also estimates how long training takes on this machine.
 
     \b
     Examples:

@@ -73,9 +73,9 @@ def read_texts(
 
     The texts of a table are in the column with the index ``wanted`` among those of the training table, ``columns``. The
     others may be missing, or None. For ``in_order``, ``header`` and ``separator`` see `read_columns`. A file that is
-    not a table has one text per line, or if the training file had them, a label and a text. With ``lines``, each line
-    is a text, whatever it looks like. ``chosen`` says that the columns were chosen for this file: if it is not a table,
-    only a label and a text, which are columns 0 and 1, can be chosen.
+    not a table has one text per line or, if the training file had labels, a label and a text per line. With ``lines``,
+    each line is a text, whatever it looks like. ``chosen`` says that the columns were chosen for this file: if it is
+    not a table, only a label and a text, which are columns 0 and 1, can be chosen.
     """
     if columns and not lines and table_format(path) in TABLES:
         return _table_texts(path, columns, wanted, in_order, labelled, header, encoding, skip_bad, separator)

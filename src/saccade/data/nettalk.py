@@ -63,6 +63,6 @@ def _pair(path: str | Path, line: int, text: str, number: int) -> Pair:
 
 
 def nettalk_splits(pairs: list[Pair]) -> Parts[Pair]:
-    """Split the words: those whose number is divisible by 10 are for test, those with remainder 9 for validation, and
-    the rest for training, except for spellings that occur in test or validation."""
+    """Split the words: those whose number is divisible by 10 go to the test part, those with remainder 9 to
+    validation, and the rest to training, except for spellings that also occur in test or validation."""
     return split_by_line(pairs, every=10, test_remainder=0, validation_remainder=9)

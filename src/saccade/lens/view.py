@@ -84,7 +84,7 @@ class View:
         return self._trace(name).shape[1]
 
     def describe(self, name: str, head: Head) -> str:
-        """Return a title that names an attention and its head, with any note on it."""
+        """Return a title that names an attention layer and its head, with any note about it."""
         count = self.heads(name)
         if isinstance(head, int):
             title = f"{name}, head {head}"

@@ -1,8 +1,8 @@
 """Transformers as ONNX graphs: their inputs and outputs, and which axes may have any length.
 
-A network that gives one answer is one graph. One that writes text is two: ``encoder`` reads the source once, and
-``decoder`` reads the tokens so far and the keys and values that it returned for them before, so that each step reads
-one more token. A language model has the second graph alone.
+A network that gives one answer is one graph. A model that writes text is exported as two networks: ``encoder`` reads
+the source once; ``decoder`` takes the new tokens, and the keys and values that it has already returned for those
+before them. A language model has the second graph alone.
 """
 
 from __future__ import annotations

@@ -123,7 +123,8 @@ class Look:
 
 
 def telling_head(view: View, name: str) -> int:
-    """Return the head with the lowest entropy that does not look at one column from almost everywhere (a sink)."""
+    """Return the head with the lowest entropy, leaving out sinks: heads in which almost every row attends to one
+    column."""
     shares = torch.stack([view.matrix(name, head).mean(dim=0).max() for head in range(view.heads(name))])
     is_sink = (shares > SINK) & (len(view.axes(name)[0]) > 1)
     return int(torch.where(is_sink & ~is_sink.all(), torch.inf, view.entropy(name)).argmin())

@@ -41,7 +41,8 @@ class Job:
     used: float = 0.0  # its share of these, plus what it started with
 
     def next_part(self, most: float, count: int, steps: float) -> int:
-        """Return how many further inputs fit into a turn of this cost, if each may take at most this many steps."""
+        """Return how many of the next inputs fit into a turn: at most ``count``, which together cost at most ``most``
+        and of which none takes more than ``steps`` steps."""
         taken, start = 0, len(self.answers)
         for cost in self.costs[start : start + count]:
             most -= cost.total

@@ -170,7 +170,8 @@ class Tokenizer:
         return [*ids, END]
 
     def encode_masked(self, text: str) -> tuple[list[int], list[int]]:
-        """Return the ids of a text as the model reads it, with the mask id for each ``[MASK]``, and their positions.
+        """Return the ids of a text as the model reads it, with the mask id for each ``[MASK]``, and the positions of
+        those masks.
 
         Every kind of tokenizer treats the placeholder as a separate word, of one or several pieces, which become one
         mask.

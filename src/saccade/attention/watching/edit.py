@@ -53,8 +53,8 @@ def edit(
     text, counted from 0, in every sequence of the batch; a step of a generation is at its own position.
 
     Names are those that ``watch`` gives. A module that runs several times in one forward pass is changed each time;
-    ``name#2:3`` is head 3 of its second run alone. What cannot be changed is refused: a module that does not call
-    torch's attention raises an error when it runs, and one that never runs raises it at the end of the block.
+    ``name#2:3`` is head 3 of its second run alone. Anything that cannot be edited raises an error: when it runs, if it
+    is a module that does not call torch's attention; at the end of the block, if it never runs.
 
     Only calls of this thread or asynchronous task are edited; edits may be nested, and a compiled model runs in its
     eager form. A watcher sees the edited weights; those of a head that is off are as the head computed them.

@@ -252,7 +252,7 @@ def cannot(name: str, reason: str) -> OptionError:
 
 def no_such_head(name: str, head: object, count: int | None) -> OptionError:
     if count is None:
-        return OptionError(f"There is no head '{head}' in {name}; heads are numbers from 0.")
+        return OptionError(f"There is no head '{head}' in {name}; heads are numbered from 0.")
     heads = f"heads 0 to {count - 1}" if count > 1 else "one head, 0"
     return OptionError(f"There is no head '{head}' in {name}; it has {heads}.")
 

@@ -209,8 +209,8 @@ async def look(request: Request, name: str, body: LookBody) -> dict[str, Any]:
 
 @router.post("/{name}/effects", response_class=StreamingResponse, responses=EVENTS)
 async def effects(request: Request, name: str, body: EffectsBody) -> StreamingResponse:
-    """What the answer to a text depends on: events with the log-probability of the answer, and of each of its tokens,
-    without each word."""
+    """What the answer to a text depends on: each word is left out in turn, and an event tells the log-probability of
+    the answer and of each of its tokens without it."""
     state = state_of(request)
     served = state.models[name]
     _, text = await _edited_input(request, served, body, state.limits)
