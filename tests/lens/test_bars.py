@@ -22,5 +22,5 @@ def test_a_bar_is_as_long_as_its_value() -> None:
 
 @pytest.mark.parametrize(("names", "values"), [([], []), (["a"], [0.1, 0.2]), (["a"] * 121, [0.1] * 121)])
 def test_too_few_or_too_many_are_refused(names: list[str], values: list[float]) -> None:
-    with pytest.raises(OptionError, match=f"A bar chart takes 1 to 120 values with a name each, not {len(values)}"):
+    with pytest.raises(OptionError, match=f"A bar chart takes 1 to 120 values, each with a name, not {len(values)}"):
         bars(names, values)

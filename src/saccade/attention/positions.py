@@ -245,7 +245,7 @@ class RelativePositions(nn.Module):
         self.causal = causal
 
     def rule(self) -> Bias:
-        """Return the bias with the numbers as they are now."""
+        """Return the bias with the current values of the learned numbers."""
         return _RelativeBias(self.weight, self.max_distance, self.causal)
 
 

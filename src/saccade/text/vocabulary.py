@@ -22,7 +22,7 @@ class Vocabulary:
 
     @classmethod
     def train(cls, entries: Iterable[str], size: int, min_frequency: int = 1) -> Vocabulary:
-        """Keep the most frequent entries, at most ``size``; ties are in alphabetical order."""
+        """Keep the most frequent entries, at most ``size``; ties are broken alphabetically."""
         counts = Counter(entries)
         ordered = sorted(counts, key=lambda entry: (-counts[entry], entry))
         return cls([entry for entry in ordered[:size] if counts[entry] >= min_frequency])

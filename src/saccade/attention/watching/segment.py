@@ -35,7 +35,7 @@ class Fingerprint:
             self._versions[what], self._digests[what] = tensor._version, _digest(tensor)
 
     def move(self, call: Call) -> None:
-        """Expect the same keys and values in the tensors of this call from now on."""
+        """Take the tensors of this call for the keys and values, which were moved there without being changed."""
         tensors = _tensors_of(call)
         self._versions |= {what: tensors[what]._version for what in ("keys", "values") if what in tensors}
 

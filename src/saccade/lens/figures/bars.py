@@ -37,7 +37,7 @@ def bars(
     ``marks`` are lines drawn across the bars; ``caption`` is written below them. Longer bars have a stronger colour.
     """
     if not 0 < len(names) == len(values) <= _MOST:
-        raise OptionError(f"A bar chart takes 1 to {_MOST} values with a name each, not {len(values)}.")
+        raise OptionError(f"A bar chart takes 1 to {_MOST} values, each with a name, not {len(values)}.")
     shown = [shorten(visible_text(name), _LABEL_CELLS) for name in names]
     with drawing(title, dark=dark) as page:
         height = _ROW * len(names)

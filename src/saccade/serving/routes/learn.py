@@ -63,7 +63,7 @@ def positions(
 
 @router.get("/lessons")
 def lessons(request: Request) -> dict[str, Any]:
-    """The small models that scenes need, with the minutes that their training takes."""
+    """The small models that scenes need, and how many minutes each takes to train."""
     return describe_lessons(state_of(request).models)
 
 

@@ -1,4 +1,4 @@
-"""Choose a network by the ``kind`` in the ``[model]`` table of a recipe, and the networks that several tasks share."""
+"""Chooses a network by the ``kind`` in the ``[model]`` table of a recipe; defines networks that several tasks share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["SEQ2SEQ", "Decodable", "read_network"]
 
 
 class Decodable(Protocol):
-    """The methods of every sequence-to-sequence network that decoding needs."""
+    """The methods that decoding needs from every sequence-to-sequence network."""
 
     def start(self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None, max_length: int) -> Any: ...
 

@@ -228,7 +228,7 @@ class Predictor(ABC):
 
     @property
     def reads_otherwise(self) -> bool:
-        """Whether ``read_otherwise`` said how to read files."""
+        """Whether ``read_otherwise`` was given anything, so that files are not read like the training files."""
         return bool(self._read_otherwise)
 
     @property

@@ -99,7 +99,7 @@ class TaggingFiles(LabelledFiles[TaggedSentence]):
     @classmethod
     def write(cls, settings: TaggingData, examples: Sequence[TaggedSentence], path: Path) -> list[str]:
         """Write the words and labels into the columns of the training files, so that every command reads them as it
-        reads those. Columns that were not read have an underscore."""
+        reads those. Columns that were not read are written as an underscore."""
         word, label = settings.word_column, settings.label_column
         if suffix(settings.file or "") == CONLLU:
             places = [DEFAULT_FIELDS.index(one) for one in (word or "form", label or "upos", *settings.feature_columns)]
