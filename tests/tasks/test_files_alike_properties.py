@@ -304,7 +304,11 @@ def test_quotes_around_cells_are_removed_or_told(rows: list[tuple[str, str]], qu
     with TemporaryDirectory() as folder:
         path = Path(folder) / f"a{suffix}"
         path.write_text(written.getvalue())
-        texts, report = read_labelled(path, 1, 0)
+        read, said = read_or_refused(lambda given: read_labelled(given, 1, 0), path)
+    if said:  # each text has, say, one semicolon
+        assert "--set data.separator=" in said
+        return
+    texts, report = read
     found = [(one.label, one.text) for one in texts]
     assert found == rows or (suffix != ".csv" and any("quotes around cells" in note for note in report.notes))
 
