@@ -1,10 +1,10 @@
-"""Answer or score a file into a folder, in parts: several processes share them, and a job that was killed continues.
+"""Answer or score a file part by part, so that several processes can share the work and a stopped job can continue.
 
 out/
-  job.json         what is done: the model, the options, and a checksum of the inputs
-  parts/           the results for some inputs each, written completely or not at all
-  answers.txt      the answers to all inputs, in order, or the scores in scores.txt; written last, when the parts are
-                   deleted
+  job.json         describes the job: the model, the options, and a checksum of the inputs
+  parts/           one file with the results of each part, written completely or not at all
+  answers.txt      the answers to all inputs, in order (a scoring job writes scores.txt instead); once it is written,
+                   the parts are deleted
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["answer_file", "finish_job", "scoring_job"]
 
 PARTS_FOLDER = "parts"
 
-#: A part has so many groups of inputs that are answered together, at most; a file has so many parts, if it is large.
+#: A part has at most this many groups of inputs that are answered together; a large file has at least this many parts.
 MOST_GROUPS, PARTS = 8, 64
 
 
@@ -44,10 +44,10 @@ def answer_file(
     details: dict[str, Any],
     processes: Processes,
 ) -> None:
-    """Answer all inputs that have no answer yet, write all answers to a file in the order of the inputs, and name it.
+    """Answer the inputs that have no answer yet, write all answers to one file in input order, and print its name.
 
-    ``suffix`` is that of the file. ``details`` lists what the answers depend on in addition to the model, the inputs
-    and the options.
+    ``suffix`` is the suffix of that file. ``details`` lists what the answers depend on in addition to the model, the
+    inputs and the options.
     """
     groups = -(-len(inputs) // opened.at_once)
     size = opened.at_once * max(1, min(MOST_GROUPS, groups // PARTS))
@@ -85,7 +85,7 @@ def answer_file(
 
 
 def scoring_job(model: str, given: Sequence[Path], details: dict[str, Any], folder: Path, processes: Processes) -> Path:
-    """Begin or continue to score these files into a folder, and return the folder for the results of its parts.
+    """Begin a scoring job for these files in a folder, or continue it; return the subfolder for results of its parts.
 
     ``details`` lists what the results depend on in addition to the model and the files.
     """

@@ -206,7 +206,7 @@ def _lead(answer: Answer, dark: bool) -> Lead:
 
     try:
         drawn = answer.figure(dark)
-    except (MissingExtraError, OptionError):  # of an autoencoder without neighbours there is nothing to draw
+    except (MissingExtraError, OptionError):  # there is nothing to draw for an autoencoder without neighbours
         drawn = None
     return Lead(answer.text, answer.certainty, None if drawn is None else encode(drawn, ".png"))
 

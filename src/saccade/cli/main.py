@@ -94,7 +94,7 @@ def _one_of_several() -> bool:
 
 def _join_torchrun() -> None:
     """Prepare to be one of several processes: only the first one prints, and torchrun may end any of them silently."""
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # a lost connection has one sentence, not a stack of C++
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # report a lost connection without a C++ stack trace
     if os.environ["RANK"] != "0":
         sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     elif _restarts_may_fail(os.environ):
@@ -108,7 +108,7 @@ def _join_torchrun() -> None:
 
 
 def _restarts_may_fail(environment: Mapping[str, str]) -> bool:
-    """Whether torchrun will restart processes that fail, but keeps the store of the failed ones for the new ones."""
+    """Whether torchrun will restart failed processes, but let the new ones use the key-value store of the old ones."""
     is_first = environment.get("TORCHELASTIC_RESTART_COUNT", "0") == "0"
     restarts = environment.get("TORCHELASTIC_MAX_RESTARTS", "0") != "0"
     return is_first and restarts and environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
@@ -128,7 +128,7 @@ def _refuse(sentence: str) -> None:
 
 
 def _fail_together(error: Exception) -> None:
-    """End this process, and so the others, with one sentence; the traceback is in the report of torchrun."""
+    """End this process, and thereby the others, with one sentence; torchrun's report contains the traceback."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # to say why before torchrun ends this process
     from torch.distributed.elastic.multiprocessing.errors import get_error_handler
 

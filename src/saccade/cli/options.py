@@ -85,7 +85,7 @@ Encoding = Annotated[
 
 
 def _one_mark(given: str | None) -> str | None:
-    """What separates cells; a shell passes a tab as ``\\t``."""
+    """Check that the separator of cells is a single character; a shell passes a tab as ``\\t``."""
     if given is not None and len(given := given.replace("\\t", "\t")) != 1:
         raise typer.BadParameter(f"{given!r} is not a single character, such as ; or \\t for a tab")
     return given
@@ -111,7 +111,7 @@ DEVICES = ("auto", "cpu", "cuda", "mps")
 
 
 class Command(TyperCommand):
-    """A command that explains in one sentence why a value is invalid, instead of with pydantic's message."""
+    """A command that explains in one sentence why a value is invalid, instead of showing pydantic's message."""
 
     def make_context(self, *arguments: Any, **named: Any) -> Any:
         try:
@@ -146,7 +146,7 @@ def resolve_device(name: str) -> str:
 
 
 def several_or_one(device: str) -> tuple[Processes, str]:
-    """The processes that share a command, and the device of this one."""
+    """The processes that share a command, and the device of this process."""
     from saccade.training.distributed import DistributedSettings, this_process
 
     processes = this_process()
@@ -255,17 +255,17 @@ def _existing(given: str) -> Path | None:
 
 
 def given_only(**options: Any) -> dict[str, Any]:
-    """The options that the user gave; the model's own values apply for the others."""
+    """Return only the options that the user gave; for the others, the model's own defaults apply."""
     return {name: value for name, value in options.items() if value is not None}
 
 
 def refuse_unknown(
     options: dict[str, Any], opened: Predictor, offered: Collection[str], *, scoring: bool = False
 ) -> None:
-    """Refuse options that do not apply to the model or have a wrong value, and name those of the ``offered`` ones that
-    do apply.
+    """Refuse options that do not apply to the model or have a wrong value; the error lists the ``offered`` options
+    that do apply.
 
-    With ``scoring``, the options of its evaluation apply too.
+    With ``scoring``, the options of the model's evaluation apply too.
     """
     known = [*opened.options.model_fields, *(opened.scoring.model_fields if scoring else ())]
     for name in options:

@@ -162,8 +162,8 @@ def predict(
 
 
 def _with_engine(opened: Predictor, engine: str, inputs: Sequence[Any], options: dict[str, Any]) -> Predictor:
-    """Return the predictor with another engine if that is faster and gives the same answers; say which engine is
-    used."""
+    """Return the predictor with another engine if that one is faster and gives the same answers; print a note that
+    names any engine other than torch."""
     from saccade.tasks.base.automatic import faster
 
     opened, said = faster(opened, inputs, options) if inputs and engine == "auto" else (opened, None)
@@ -175,8 +175,8 @@ def _with_engine(opened: Predictor, engine: str, inputs: Sequence[Any], options:
 
 
 def _writer(opened: Predictor, name: str | None, *, as_json: bool, alignments: bool) -> Callable[[Answer], list[str]]:
-    """Return what writes an answer as lines, in the named format if there is one; refuse a format that this kind of
-    model does not have."""
+    """Return the function that turns an answer into lines, in the named format if there is one; refuse a format that
+    this kind of model does not have."""
     if name is None:
         return partial(_lines, as_json=as_json, alignments=alignments)
     if as_json or alignments:
@@ -203,7 +203,7 @@ def _check_options(
     searching: dict[str, Any],
     drawing: dict[str, Any],
 ) -> dict[str, Any]:
-    """Return all options, with those of --set; refuse search options when sampling, and the reverse."""
+    """Return all options, including those of --set; refuse search options if sampling, and sampling options if not."""
     options = searching | drawing | options
     refuse_unknown(options, opened, signature(predict).parameters)
     options = add_own(options, own or [], opened)

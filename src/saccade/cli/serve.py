@@ -31,7 +31,7 @@ DEMO = Path("runs/demo")
 ModelFolders = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="MODEL", help="Model or run folders; NAME=FOLDER gives the model another name than its folder."
+        metavar="MODEL", help="Model or run folders; NAME=FOLDER serves a model under a name of your choice."
     ),
 ]
 Port = Annotated[int, typer.Option(help="Port to listen on; 0 picks a free port.", min=0, max=65535)]
