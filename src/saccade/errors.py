@@ -8,12 +8,12 @@ unchanged. The tree:
     ├── UnknownNameError    a name is unknown; the message lists the allowed ones
     ├── OptionError         an option value, or a combination of options, is not allowed
     ├── InputTypeError      an input of predict has the wrong type
-    ├── KernelError         a fused kernel was requested, but it would compute something else
+    ├── KernelError         a fused kernel was requested that cannot compute this attention or cell
     ├── PositionError       a position is beyond the end of a position table
     ├── TooLargeError       a result would need more memory than the limit allows
-    ├── StaleTraceError     a watched tensor, or the model behind an answer, has changed since
+    ├── StaleTraceError     attention can no longer be computed: a watched tensor or the model has changed
     ├── FileError           a file cannot be parsed; the message names the field or line
-    │   └── UnsupportedError    a model of another library is not one that Saccade's networks can express
+    │   └── UnsupportedError    a model of another library has a part that Saccade's networks cannot express
     ├── DamagedError        a saved file is missing, cut short or changed
     ├── DivergedError       a loss, gradient or answer is not a finite number
     ├── ExportError         another library gives different answers with the same weights
@@ -65,7 +65,7 @@ class UnknownNameError(SaccadeError, KeyError):
     """A name is unknown."""
 
     def __init__(self, kind: str, name: object, allowed: Iterable[str], subject: str = "There is") -> None:
-        """``subject`` begins the sentence, as in "The file has" no key 'x'."""
+        """``subject`` is the start of the message: "The file has" gives "The file has no key 'x'; allowed: ..."."""
         names = sorted(allowed)
         near = difflib.get_close_matches(str(name), names, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
@@ -88,7 +88,7 @@ class InputTypeError(SaccadeError, TypeError):
 
 
 class KernelError(SaccadeError, ValueError):
-    """A fused kernel was requested, but it would compute something else."""
+    """A fused kernel was requested that cannot compute this attention or this recurrent cell."""
 
 
 class PositionError(SaccadeError, ValueError):
@@ -100,7 +100,7 @@ class TooLargeError(SaccadeError, MemoryError):
 
 
 class StaleTraceError(SaccadeError, RuntimeError):
-    """A watched tensor, or the model behind an answer, has changed since."""
+    """Attention can no longer be computed, because a watched tensor or the model that gave an answer has changed."""
 
 
 class FileError(SaccadeError, ValueError):
@@ -139,7 +139,7 @@ class WorkerError(SaccadeError, RuntimeError):
     """A worker process ended before its work was done."""
 
 
-#: What pydantic's kinds of error mean to a person.
+#: For each type of pydantic error, the words that tell a user what is wrong.
 _INVALID = {
     "greater_than": "must be greater than {gt}",
     "greater_than_equal": "must be at least {ge}",
@@ -170,7 +170,7 @@ _brief.maxstring = _brief.maxlong = _brief.maxother = 400
 
 
 def shortened(value: object, length: int = 60) -> str:
-    """Return a value as it is written in Python, or the beginning of it and three dots."""
+    """Return a value as Python code, cut to ``length`` characters (the last three are dots) if it is longer."""
     text = _brief.repr(value)
     return text if len(text) <= length else f"{text[: length - 3]}..."
 
@@ -178,7 +178,7 @@ def shortened(value: object, length: int = 60) -> str:
 def describe_invalid(details: Mapping[str, Any], name: str) -> str:
     """Turn the details of a pydantic error into a sentence about the field ``name``, without the full stop."""
     given = shortened(details["input"])
-    if details["type"] not in _INVALID:  # one of our own checks; one that concerns several fields names them itself
+    if details["type"] not in _INVALID:  # one of our checks, whose message names the fields if there are several
         said: str = details["msg"].removeprefix("Value error, ")
         return f"{name} = {given}: {said}" if name else said
     context = details.get("ctx", {})

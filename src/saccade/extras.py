@@ -9,7 +9,7 @@ from saccade.errors import MissingExtraError
 
 __all__ = ["MODULES", "needs_extra"]
 
-#: The modules that each extra installs for us. If another module is missing, the extra would not help.
+#: The modules that each extra installs. If another module is missing, installing the extra would not help.
 MODULES = {
     "plots": ("matplotlib",),
     "images": ("PIL",),
@@ -25,7 +25,7 @@ MODULES = {
 
 @contextmanager
 def needs_extra(extra: str, what: str) -> Iterator[None]:
-    """A context for imports of optional packages; ``what`` is the feature that needs them, as in "Drawing pictures"."""
+    """Import optional packages in this context; ``what`` is the feature that needs them, such as "Drawing pictures"."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -2,9 +2,9 @@
 
 A folder is a set of files with plain names, and a `manifest.json` with the size and SHA-256 of each. This package keeps
 three promises: a process that is killed at any moment leaves either the old folder or the new one; a file that is not
-bit for bit what was saved is never used; and a write that fails leaves the previous content. To keep them, a new folder
-is written next to the target, flushed and renamed. `docs/decisions/storage.md` describes the order of the steps, and
-what a crash after each of them leaves behind.
+bit for bit what was saved is never used; and a write that fails leaves the previous content. To keep these promises, a
+new folder is written next to the target, flushed to disk and then renamed. `docs/decisions/storage.md` describes the
+order of the steps, and what a crash after each of them leaves behind.
 """
 
 from saccade.storage.formats import foreign_format

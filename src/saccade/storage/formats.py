@@ -7,7 +7,7 @@ from pathlib import Path
 
 __all__ = ["foreign_format"]
 
-#: Formats, and the combination of file names by which they are recognised; * matches anything.
+#: Folder formats, and the file names that a folder of each format must contain; * matches anything.
 _FOLDERS = {
     "a CTranslate2 folder": ("model.bin", "*vocabulary*"),
     "a spaCy folder": ("meta.json", "config.cfg"),

@@ -1,7 +1,7 @@
 """Read and write the manifest of a folder, and read single files.
 
-`manifest.json` lists the size and SHA-256 of every file, and seals the list with a checksum of its own. A list can be
-written in only one way, so a manifest that differs in any byte is damaged.
+`manifest.json` lists the size and SHA-256 of every file, and ends with a checksum of the list itself. A list can be
+written in only one way, so a manifest that differs from it in any byte is damaged.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ class FileEntry:
 
 
 def is_plain(name: str) -> bool:
-    """Return whether a file may have this name, which must not be hidden or lead out of the folder."""
+    """Return whether a saved file may have this name: not hidden, not a path, and not the name of the manifest."""
     return PLAIN_NAME.fullmatch(name) is not None and name != MANIFEST
 
 
 def manifest_bytes(files: Mapping[str, FileEntry]) -> bytes:
-    """Return the content of a manifest for these files, sealed with its own checksum."""
+    """Return the content of a manifest for these files, including the checksum of the list."""
     body = {"files": {name: asdict(entry) for name, entry in files.items()}, "format": FORMAT}
     seal = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
     return (json.dumps({**body, "seal": seal}, indent=2, sort_keys=True) + "\n").encode()
@@ -78,7 +78,7 @@ def read_manifest(folder: Path) -> dict[str, FileEntry]:
         upgrade = "upgrade Saccade if a newer version wrote the folder"
         raise damaged(path, f"its format is {content['format']!r}, but this version reads {FORMAT}; {upgrade}")
     if not isinstance(content["files"], dict):
-        raise damaged(path, "its list of files is not a table")
+        raise damaged(path, "its field files is not an object")
     entries = {name: _parse_entry(name, entry, path) for name, entry in content["files"].items()}
     if data != manifest_bytes(entries):
         raise damaged(path, "it does not match its own checksum")
@@ -96,7 +96,7 @@ def _parse_entry(name: str, entry: JSON, path: Path) -> FileEntry:
 
 
 def read_regular(path: Path, size: int | None = None) -> bytes:
-    """Read a file. Raises an error if it is not a regular file, or does not have `size` bytes, if given."""
+    """Read a file. Raises an error if it is not a regular file, or if `size` is given and the file has another size."""
     try:
         descriptor = os.open(path, os.O_RDONLY | AS_IT_IS)
         try:

@@ -21,14 +21,14 @@ __all__ = ["JSON", "Folder", "open_folder", "read_bytes", "read_json", "read_ten
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder and its manifest, which is read only once, so that files of two versions are never mixed."""
+    """A folder and the entries of its manifest, read once, so that the files of two versions are never mixed."""
 
     path: Path
     files: Mapping[str, FileEntry]
 
 
 def open_folder(path: Path | str) -> Folder:
-    """Read and check the manifest of a folder. If a killed process had renamed the folder, it is restored first."""
+    """Read and check the manifest of a folder. If a process was killed while replacing the folder, restore it first."""
     path = Path(path)
     if not path.is_dir():
         parent = Path(os.path.realpath(path)).parent

@@ -1,4 +1,4 @@
-"""Replace a folder with another so that a process that is killed at any moment leaves one of the two.
+"""Replace a folder in such a way that a process killed at any moment leaves either the old folder or the new one.
 
 The system renames a folder in one step, but only to a name that is free. So the old folder is first renamed to set it
 aside, and `recover` restores it if the process died before the new folder was in place. All temporary names start with
@@ -38,7 +38,7 @@ OURS = re.compile(r"\.(?P<target>.+)\.saccade-(?P<role>old|new-[0-9a-f]{8}|gone-
 def remove_folder(target: Path | str) -> None:
     """Delete the folder `target`. A crash never leaves part of it under its own name."""
     target = Path(target)
-    target = Path(os.path.realpath(target.parent)) / target.name  # of a symbolic link, only the link is deleted
+    target = Path(os.path.realpath(target.parent)) / target.name  # if it is a symbolic link, only the link is deleted
     with storage_errors(target), _locked(target.parent):
         _discard(target, target.name)
 
@@ -55,7 +55,7 @@ def recover(parent: Path | str) -> None:
 
 @contextmanager
 def storage_errors(target: Path) -> Iterator[None]:
-    """Convert errors of the system or of a library into one sentence that names the folder."""
+    """Convert errors of the operating system or of safetensors into a `StorageError` that names the folder."""
     try:
         yield
     except StorageError:
@@ -82,7 +82,7 @@ def check_replaceable(target: Path, names: Iterable[str]) -> None:
 
 @contextmanager
 def new_folder_beside(target: Path) -> Iterator[Path]:
-    """Create an empty folder next to `target`, lock it while it is written, and delete it unless it is renamed."""
+    """Create and lock an empty folder next to `target`, and delete it at the end unless the caller has renamed it."""
     new = target.parent / f".{target.name}.saccade-new-{secrets.token_hex(4)}"
     try:
         with ExitStack() as held:

@@ -1,4 +1,4 @@
-"""Add a checksum to single JSON objects, for files that grow line by line."""
+"""Add a checksum to each JSON object of a file that grows line by line."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ CHECKSUM = "sha256"
 
 
 def seal(record: Mapping[str, Any]) -> str:
-    """Return a record as one line of JSON, with the first 16 digits of its SHA-256."""
+    """Return a record as one line of JSON, with the first 16 digits of its SHA-256 as a checksum."""
     return json.dumps({**record, CHECKSUM: _digest(record)})
 
 
 def unseal(text: str, fields: Collection[str]) -> dict[str, Any] | None:
-    """Return the record in a line, or None if it is not exactly what was sealed.
+    """Return the record in a line that `seal` wrote, or None if the line has changed since.
 
-    Earlier versions wrote no checksum, so a record without one is accepted if it has only these fields.
+    Earlier versions wrote no checksum, so a record without one is accepted if it has no fields besides ``fields``.
     """
     try:
         record = json.loads(text)

@@ -29,7 +29,7 @@ def write_folder(target: Path | str, files: Mapping[str, Content]) -> None:
     Files in the old folder that its manifest does not list, such as a user's notes, move to the new folder. A folder
     that is not empty but has no manifest is refused, because Saccade did not write it.
     """
-    target = Path(os.path.realpath(target))  # of a symbolic link, the folder that it points to is replaced
+    target = Path(os.path.realpath(target))  # if it is a symbolic link, the folder that it points to is replaced
     for name in files:
         if not is_plain(name):
             raise OptionError(
@@ -43,9 +43,7 @@ def write_folder(target: Path | str, files: Mapping[str, Content]) -> None:
             entries = {name: _write_content(new / name, content) for name, content in files.items()}
             extra = set(os.listdir(new)).difference(files)
             if extra:
-                raise OptionError(
-                    f"A writer left {min(extra)!r} in {new}, in addition to the file that it should write."
-                )
+                raise OptionError(f"A function that should write one file into {new} also wrote {min(extra)!r}.")
             _write_bytes(new / MANIFEST, manifest_bytes(entries))
             sync_folder(new)
             put_in_place(new, target)

@@ -50,7 +50,7 @@ class ForeignTokenizer(Tokenizer):
         self.special = Special(ids.get("pad") or 0, *(ids.get(role) for role in ("unknown", "start", "end", "mask")))
         known = {id for id in (*ids.values(), *added) if id is not None and id < size}
         self.hidden_ids = sorted(known | {id for id in range(size) if id not in entries})
-        # Published folders bar the padding (bad_words_ids); UNKNOWN stands for a text, and END must be possible.
+        # As in published folders (bad_words_ids), no padding is written; UNKNOWN stands for a word, and END is needed.
         self.barred_ids = [id for id in self.hidden_ids if id not in (self.special.end, self.special.unknown)]
         to_bytes = _surfaces(described)
         hidden = set(self.hidden_ids)
@@ -68,7 +68,7 @@ class ForeignTokenizer(Tokenizer):
         return True
 
     def _frame(self) -> tuple[list[int], list[int]]:
-        """Return the special tokens that the tokenizer adds before and after a text."""
+        """Return the ids of the special tokens that the tokenizer adds before and after a text."""
         if self._inner.post_processor is None:
             return [], []
         ids = self._inner.encode("a", add_special_tokens=True).ids
@@ -80,7 +80,7 @@ class ForeignTokenizer(Tokenizer):
 
     @property
     def joins_texts(self) -> bool:
-        """Whether the tokenizer says how two texts are joined to one."""
+        """Whether the tokenizer says how to join two texts into one."""
         try:
             return bool(self.pair_frame)
         except OptionError:
@@ -91,7 +91,7 @@ class ForeignTokenizer(Tokenizer):
         unsaid = OptionError("The tokenizer of this model does not say how two texts are joined, so it reads only one.")
         try:
             found = self._inner.encode("a", "a", add_special_tokens=True)
-        except Exception:  # the library raises no narrower class: a vocabulary without "a" or an unknown token
+        except Exception:  # the library only raises Exception, if the vocabulary has neither "a" nor an unknown token
             raise unsaid from None
         if not {0, 1} <= set(found.sequence_ids):
             raise unsaid
@@ -153,13 +153,13 @@ class ForeignTokenizer(Tokenizer):
     def _split(self, texts: Sequence[str]) -> list[tokenizers.Encoding]:
         try:
             return self._inner.encode_batch(list(texts), add_special_tokens=False)
-        except Exception as error:  # the library raises no narrower class: a vocabulary without an unknown token
+        except Exception as error:  # the library only raises Exception, if the vocabulary has no unknown token
             words = (word for text in texts for word in text.split())
             found = next((word for word in words if self._inner.token_to_id(word) is None), "")
             if self._has_ids_only:
                 raise OptionError(
                     f"The folder of this model has no tokenizer file, such as tokenizer.json or vocab.txt, so a text "
-                    f"is ids from 0 to {self.vocabulary_size - 1} with spaces between them; {found[:40]!r} is not one."
+                    f"must be ids from 0 to {self.vocabulary_size - 1}, separated by spaces, not {found[:40]!r}."
                 ) from None
             said = f"it does not have {found[:40]!r}" if found and self.kind == "WordLevel" else str(error)
             raise OptionError(f"The vocabulary of this model has no token for unknown words, and {said}.") from None
@@ -269,8 +269,8 @@ def _inner(folder: Path, settings: Mapping[str, Any], size: int) -> tokenizers.T
 
 
 def _words(pieces: Sequence[str], settings: Mapping[str, Any]) -> tokenizers.Tokenizer:
-    """Make a tokenizer from a ``vocab.txt``: with pieces of words, as in BERT, or with whole tokens if no entry
-    continues a word."""
+    """Make a tokenizer from a ``vocab.txt``: of word pieces, as in BERT, or of whole words if no entry starts with ##,
+    which marks a piece that continues a word."""
     vocabulary = {piece: id for id, piece in enumerate(pieces)}
     if not any(piece.startswith("##") for piece in pieces):
         inner = _spaced(vocabulary)
@@ -319,7 +319,7 @@ def _byte_pairs(folder: Path) -> tokenizers.Tokenizer:
 
 
 def _llama2c(path: Path, size: int) -> tokenizers.Tokenizer:
-    """The tokenizer of llama2.c: the length of the longest piece, then the score, length and bytes of each."""
+    """Read a tokenizer of llama2.c: the length of the longest piece, then the score, length and bytes of each piece."""
     data, place, pieces, scores = path.read_bytes(), 4, [], []
     try:
         for id in range(size):
@@ -394,5 +394,5 @@ def _json(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise FileError(f"{path} is not JSON ({error}).") from None
     if not isinstance(found, dict):
-        raise FileError(f"{path} is not a table.")
+        raise FileError(f"{path} is not a JSON object.")
     return found

@@ -1,12 +1,12 @@
 """The four kinds of tokenizer: how each splits text, and how its vocabulary is learned.
 
 Decoding restores the text because spaces are never dropped: a space belongs to the piece after it ("bpe", "word") or is
-a piece of its own ("character", "byte"). Only "word" collapses a run of white space into one space. The first two kinds
+a separate piece ("character", "byte"). Only "word" collapses a run of white space into one space. The first two kinds
 add a space in front of every text, so that a word is the same piece at the start of a sentence as elsewhere.
 
 Punctuation is always split from letters, so words are what a reader would call words. Chinese and Japanese have no
-spaces between words; there, each character is a word for the kind "word". This also means that no text can
-produce a special token: "<s>" in a text is split into "<", "s" and ">", and no learned piece joins them.
+spaces between words, so the kind "word" treats each character as a word. Splitting at marks also means that no text
+can produce a special token: "<s>" in a text is split into "<", "s" and ">", and no learned piece joins them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 
 _WORD = r"[\p{L}\p{M}\p{N}_]+"
 _MARK = r"[^\s\p{L}\p{M}\p{N}_]"  # one punctuation mark
-_SPACED = rf" ?{_WORD}| ?{_MARK}|\s+(?= \S)|\s+"  # a space belongs to what follows it
+_SPACED = rf" ?{_WORD}| ?{_MARK}|\s+(?= \S)|\s+"  # a space is part of the word or mark that follows it
 _APART = rf"{_WORD}|{_MARK}|\s+"
 _UNSPACED = r"[\p{Han}\p{Hiragana}\p{Katakana}]"  # the scripts without spaces between words
 _SPACED_OR_SINGLE = rf" ?{_UNSPACED}| ?(?:(?!{_UNSPACED})[\p{{L}}\p{{M}}\p{{N}}_])+| ?{_MARK}|\s+(?= \S)|\s+"
@@ -47,7 +47,7 @@ _SPACED_OR_SINGLE = rf" ?{_UNSPACED}| ?(?:(?!{_UNSPACED})[\p{{L}}\p{{M}}\p{{N}}_
 
 @dataclass(frozen=True)
 class TokenizerKind:
-    """The differences between the kinds."""
+    """How one kind of tokenizer differs from the others."""
 
     spaced: bool  # whether a space is part of the piece after it, and a space is added in front of every text
     of_bytes: bool  # whether the alphabet is the 256 bytes, so that nothing is unknown
@@ -64,11 +64,11 @@ KINDS = {
 def empty_tokenizer(
     kind: str, lowercase: bool, model: models.Model | None = None, whole_runs: bool = False
 ) -> tokenizers.Tokenizer:
-    """Return a tokenizer with this model, or without a vocabulary. With `whole_runs`, kind "word" takes a run of
-    Chinese characters for one word, as it did in the first version of Saccade.
+    """Return a tokenizer with this model, by default with the special tokens only. With `whole_runs`, "word" treats a
+    run of Chinese characters as one word, as it did in the first version of Saccade.
 
-    The special tokens are plain entries of the model, not the library's "added tokens", which it would look for in
-    every text.
+    The special tokens are plain entries of the model, not the library's "added tokens", which the library would look
+    for in every text.
     """
     flags = KINDS[kind]
     inner = tokenizers.Tokenizer(_model(kind, []) if model is None else model)

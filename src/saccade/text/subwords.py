@@ -29,7 +29,7 @@ def letters_to_bytes(subword: str) -> bytes:
 def learn_subwords(
     splitter: tokenizers.Tokenizer, texts: Iterable[str], count: int, min_frequency: int
 ) -> tuple[list[str], list[tuple[str, str]]]:
-    """Learn at most ``count`` subwords, and return them with the pairs that are merged, in order.
+    """Learn at most ``count`` subwords, and return them and the pairs that encoding merges, in the order of merging.
 
     ``splitter`` splits the texts into words. The 256 bytes come first and in order, so that a byte has the same id in
     every vocabulary.

@@ -22,7 +22,7 @@ __all__ = ["MASK_TEXT", "Encoding", "PairFrame", "Special", "Tokenizer", "check_
 
 #: How users write a masked word.
 MASK_TEXT = "[MASK]"
-#: Replaces it during tokenization. The symbol belongs to no script, so no tokenizer joins it with a word.
+#: Replaces [MASK] during tokenization. The symbol belongs to no script, so no tokenizer joins it with a word.
 PLACEHOLDER = "\ue000"
 
 
@@ -63,9 +63,9 @@ class Tokenizer:
     """A vocabulary, and the rule that splits text into its entries. Ids 0 to 4 are the special tokens."""
 
     special = Special(PAD, UNKNOWN, START, END, MASK)
-    #: Ids that stand for no text.
+    #: Ids that do not represent any text.
     hidden_ids: Sequence[int] = range(len(SPECIAL_TOKENS))
-    #: Ids that no translation contains. Our own models learn to write none but UNKNOWN, so nothing needs barring.
+    #: Ids that a translation must not contain. Of the special tokens, our models only learn to write UNKNOWN and END.
     barred_ids: Sequence[int] = ()
 
     def __init__(self, kind: str, inner: tokenizers.Tokenizer) -> None:
@@ -113,7 +113,7 @@ class Tokenizer:
         return KINDS[self.kind].spaced
 
     def entries(self) -> list[str]:
-        """Return the entries of the vocabulary by id, as the tokenizer.json has them."""
+        """Return the entries of the vocabulary by id, as they are written in the tokenizer.json."""
         return [self._inner.id_to_token(id) or f"[unused {id}]" for id in range(self.vocabulary_size)]
 
     def token(self, id: int) -> str:
@@ -145,7 +145,7 @@ class Tokenizer:
         check_texts(texts)
         return [encoding.ids for encoding in self._inner.encode_batch_fast(list(texts), add_special_tokens=False)]
 
-    #: What is put in front of a single word, so that it is split as it would be inside a text.
+    #: The text to put in front of a single word, so that it is split as it would be inside a text.
     word_prefix: str = ""
     #: The tokens that the model expects before and after every text.
     frame: tuple[Sequence[int], Sequence[int]] = ((), ())
@@ -162,11 +162,11 @@ class Tokenizer:
 
     @property
     def before(self) -> int:
-        """How many tokens `framed` puts in front of a text; so does `ended`, if it frames the text."""
+        """How many tokens `framed` puts in front of a text (`ended` too, in tokenizers of pretrained models)."""
         return len(self.frame[0])
 
     def ended(self, ids: Sequence[int]) -> list[int]:
-        """Return a source as a model that writes another text reads it: its ids, followed by the end token."""
+        """Return the ids of a source text, followed by the end token, as models that write another text expect it."""
         return [*ids, END]
 
     def encode_masked(self, text: str) -> tuple[list[int], list[int]]:
@@ -193,7 +193,7 @@ class Tokenizer:
         return ids, places
 
     def fill(self, text: str, ids: Sequence[int], places: Sequence[int], chosen: Sequence[int]) -> str:
-        """Fill in the masks of a text with these tokens; ``ids`` and ``places`` are what `encode_masked` returned."""
+        """Fill in the masks of a text with the tokens ``chosen``; ``ids`` and ``places`` come from `encode_masked`."""
         filled = dict(zip(places, chosen, strict=True))
         return self.decode(filled.get(place, id) for place, id in enumerate(ids))
 
@@ -212,7 +212,7 @@ class Tokenizer:
         return text.removeprefix(" ") if self.spaced else text
 
     def following(self, ids: Iterable[int]) -> str:
-        """Return the text of ids that follow others, with the leading space that `decode` removes."""
+        """Return the text of ids that continue an earlier text, with the leading space that `decode` would remove."""
         pieces = []
         for id in ids:
             self.token(id)  # raises an error if it is not in the vocabulary
@@ -232,12 +232,12 @@ class Tokenizer:
             elif not piece.isspace():
                 spans[position] = (end - len(piece.lstrip()), end)
             elif piece == " " and words[position] in words[position + 1 : position + 2] and not text[end].isspace():
-                # a space that is a token of its own, before the word that it belongs to
+                # a separate token for the space before a word
                 spans[position] = (end, end)
         return spans
 
     def words(self, ids: Iterable[int]) -> list[int]:
-        """Return the word of each of these ids, counting from 0, even if `encode` would split the text differently."""
+        """Return the number of the word that each id belongs to, even if `encode` would split the text differently."""
         words, inside = [-1], False  # before the first token
         for id in ids:
             surface = self._surface[id].decode("utf-8", errors="replace")
@@ -251,7 +251,7 @@ class Tokenizer:
         return (self._inner.to_str(pretty=True) + "\n").encode()
 
     def files(self, name: str = "tokenizer.json") -> dict[str, bytes]:
-        """Return the files that a model folder needs for this tokenizer; ``name`` is that of the tokenizer.json."""
+        """Return the files that a model folder needs for this tokenizer; ``name`` is the name of the tokenizer.json."""
         return {name: self.to_bytes()}
 
     @classmethod
@@ -302,7 +302,7 @@ def readable(surface: bytes) -> str:
 
 
 def check_texts(texts: Sequence[str]) -> None:
-    """Refuse what is not valid text."""
+    """Raise an error if a text contains half of a surrogate pair, which is not valid text."""
     for number, text in enumerate(texts):
         try:
             text.encode()
@@ -353,8 +353,8 @@ def _kind_of(path: str | Path, inner: tokenizers.Tokenizer) -> str:
 
 
 def _empty_tokenizers() -> dict[tuple[str, bool, bool], tokenizers.Tokenizer]:
-    """Return a tokenizer without a vocabulary for every kind, with and without lower-casing, now and in folders of the
-    first version."""
+    """Return a tokenizer without a vocabulary for every kind, with and without lower-casing, as the current and the
+    first version of Saccade make it."""
     return {
         (kind, lowercase, whole_runs): empty_tokenizer(kind, lowercase, whole_runs=whole_runs)
         for kind in KINDS

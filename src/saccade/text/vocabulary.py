@@ -1,4 +1,4 @@
-"""Vocabularies of entries that are never split: words as a corpus separates them, or characters."""
+"""Vocabularies of whole words (split as in the training data) or of characters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Vocabulary"]
 
 
 class Vocabulary:
-    """Entries with one id each. 0 is padding, and 1 stands for any unknown entry."""
+    """A list of entries, with ids from 2 on. Id 0 is padding, and id 1 stands for any unknown entry."""
 
     def __init__(self, entries: Sequence[str]) -> None:
         self.entries = list(entries)
@@ -28,7 +28,7 @@ class Vocabulary:
         return cls([entry for entry in ordered[:size] if counts[entry] >= min_frequency])
 
     def __len__(self) -> int:
-        """Return the number of ids."""
+        """Return the number of ids, including those for padding and for unknown entries."""
         return len(self.entries) + 2
 
     def __iter__(self) -> Iterator[str]:
