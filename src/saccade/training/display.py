@@ -23,7 +23,7 @@ from saccade.training.recipe import Recipe
 __all__ = ["Display"]
 
 
-#: Seconds between lines where there is no bar, and the longest text of an example.
+#: Seconds between progress lines where there is no progress bar, and the maximum length of a printed example.
 LINE_SECONDS, WIDEST = 60.0, 100
 
 
@@ -97,7 +97,7 @@ class Display:
         self._tokens, self._since = 0, time.monotonic()
 
     def _say_progress(self, progress: trainer.Progress, loss: float, rate: float) -> None:
-        """A line for a log file, at most one per minute."""
+        """Print a line for a log file, at most once per minute."""
         now = time.monotonic()
         if now - self._told < LINE_SECONDS:
             return

@@ -44,11 +44,11 @@ __all__ = ["DistributedSettings", "Processes", "Torchrun", "part_like", "tensor_
 Result = TypeVar("Result")
 Part = TypeVar("Part")
 
-#: Seconds between two looks at the store while waiting, and between two signs of life of a process that others await.
+#: Seconds between two checks of the store while waiting, and between two signs of life of a working process.
 LOOK, BEAT = 0.02, 1.0
-#: Seconds that a process which lost the others waits for them to say that they are still there.
+#: Seconds that a process waits, after losing its connection, for the others to report that they are still running.
 ROLL_CALL = 1.5
-#: Seconds that a process which was asked to stop waits for the first process to say what all do.
+#: Seconds that a process waits, after a request to stop, for the first process to decide what all of them do.
 STOP_GRACE = 5.0
 #: Seconds after which a question to the store counts as unanswered, because the connection may be gone.
 NO_ANSWER = 3.0
@@ -93,7 +93,7 @@ class Processes:
         return group
 
     def turns(self, batches: Sequence[Part], network: nn.Module, seed: tuple[int, int]) -> Iterator[tuple[Part, int]]:
-        """Yield the batches of this process, each with the factor of its loss.
+        """Yield the batches of this process, each with the factor by which to multiply its loss.
 
         ``seed`` contains the seed of the run and the step; together with the number of the batch, it seeds dropout.
         """
@@ -143,9 +143,9 @@ class Processes:
 
 
 class Torchrun(Processes):
-    """This process, when torchrun has started several. All meet at torchrun's store, which outlives each of them."""
+    """One of several processes that torchrun started. They exchange data in its store, which outlives them."""
 
-    unreachable = False  # whether there was no way to meet
+    unreachable = False  # whether connecting to the other processes failed
 
     def __init__(self) -> None:
         from torch.distributed.rendezvous import rendezvous
@@ -153,13 +153,13 @@ class Torchrun(Processes):
         self.rank, self.count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         self._interrupt: Interrupt | None = None
         self._stopping = self._leading = self._is_cut_off = False
-        # Of the work that the first process did for all, of the times that all met, and of the checkpoints.
+        # How often the first process worked for all, how often all met, and how many checkpoints were saved.
         self._number = self._meetings = self._saves = 0
         self._beaten = 0.0
         self._since, self._own, self._every_own = time.monotonic(), 0.0, [0.0] * self.count
         self._timeout, self._shard = DistributedSettings().timeout, False
         store, _, _ = next(rendezvous("env://", timeout=timedelta(seconds=self._timeout)))
-        # The store may outlive a restart, so each attempt has keys of its own.
+        # The store may outlive a restart, so each attempt uses its own prefix for keys.
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         self._store = dist.PrefixStore(f"saccade/{attempt}", store)  # type: ignore[attr-defined]
 
@@ -180,9 +180,9 @@ class Torchrun(Processes):
 
     def wrap(self, network: nn.Module) -> tuple[nn.Module, nn.Module]:
         if not self._shard:
-            # Of a matrix with one row, whose strides mean nothing.
+            # PyTorch warns about matrices with one row, whose strides have no effect.
             warnings.filterwarnings("ignore", "Grad strides do not match bucket view strides")
-            # Buffers that are not saved are constants, so they need not travel before each batch.
+            # Buffers that are not saved are constants, so they need not be sent to the others before each batch.
             changing = dict(network.named_buffers()).keys() & network.state_dict().keys()
             exchanging = DistributedDataParallel(network)
             exchanging.broadcast_buffers = bool(changing)
@@ -207,13 +207,13 @@ class Torchrun(Processes):
         return [part for part in parts if part]
 
     def turns(self, batches: Sequence[Part], network: nn.Module, seed: tuple[int, int]) -> Iterator[tuple[Part, int]]:
-        """Yield this process's share of the batches. If it has none in the last round, yield its first with the factor
-        0.
+        """Yield this process's share of the batches; if none is left for it in the last round, yield the first batch of
+        all with the factor 0.
 
         DistributedDataParallel averages gradients, so the factor of all other batches is the number of processes.
         """
         rounds = math.ceil(len(batches) / self.count)
-        self._own = time.monotonic() - self._since  # sharded, the network waits for others from its first layer on
+        self._own = time.monotonic() - self._since  # a sharded network waits for others in its first layer
         with torch.random.fork_rng([self._device] if self._device.startswith("cuda") else []):
             for turn in range(rounds):
                 number = turn * self.count + self.rank
@@ -252,7 +252,7 @@ class Torchrun(Processes):
         return float(values[0])
 
     def gather(self, mine: list[Any]) -> list[list[Any]]:
-        self._meet()  # which may take longer than a collective operation, if the work of the others does
+        self._meet()  # which, unlike a collective operation, waits as long as the others are working
         every: list[list[Any]] = [[] for _ in range(self.count)]
         dist.all_gather_object(every, mine)
         return every
@@ -358,19 +358,19 @@ class Torchrun(Processes):
     # --- failure ---
 
     def may_speak(self) -> bool:
-        """Return whether no other process has reported a failure, because all may fail for the same reason."""
+        """Return whether this process should report a failure; only one does, as all may fail for the same reason."""
         end = time.monotonic() + (1.0 if self.rank > 0 else 0.0)
         while time.monotonic() < end and not self._ask(lambda: self._store.check(["failed"])):
             time.sleep(LOOK)
         first = self._ask(lambda: self._store.add("failed/claimed", 1))
         self._ask(lambda: self._store.set("failed", "yes"))
-        # Where the store cannot be reached, the first process of a machine speaks; the very first may keep the store,
-        # and then it is gone.
+        # If the store cannot be reached, one process of each machine speaks: the first or, on the first machine, the
+        # second, because the first may have kept the store and is gone.
         speaker = "1" if os.environ.get("GROUP_RANK", "0") == "0" else "0"
         return first == 1 or (first is None and os.environ.get("LOCAL_RANK") == speaker)
 
     def explain(self, error: BaseException) -> WorkerError | None:
-        """Return a sentence that names the processes that ended or hang, if they caused a network error; otherwise
+        """Return an error that names the processes that ended or hang, if that broke the connection; otherwise
         None."""
         is_lost = isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo" in str(error))
         if not is_lost:
@@ -391,7 +391,7 @@ class Torchrun(Processes):
     def _ask(self, question: Callable[[], Any]) -> Any:
         """Ask the store, but wait at most ``NO_ANSWER`` seconds.
 
-        Return None if it does not answer, or did not before.
+        Return None if it does not answer, or did not answer an earlier question.
         """
         found: list[Any] = []
 
@@ -459,6 +459,6 @@ def this_process() -> Processes:
     try:
         return Torchrun()
     except dist.DistError as error:
-        Torchrun.unreachable = True  # so the error is not looked for again when it is reported
+        Torchrun.unreachable = True  # so that reporting this error does not try to connect again
         where = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
         raise WorkerError(f"Cannot reach the other processes at {where}: {str(error).splitlines()[0]}") from None

@@ -55,7 +55,7 @@ def _labels(task: Task) -> list[str] | None:
 def prepare_layers(network: nn.Module, settings: TrainingSettings, copied: Collection[str]) -> None:
     """Freeze the parts that the recipe names, and add LoRA's matrices.
 
-    With LoRA, weights that were not copied are trained.
+    With LoRA, the copied weights are frozen too; only its matrices and the weights that were not copied are trained.
     """
     parameters = dict(network.named_parameters())
     if settings.lora_rank:
@@ -84,15 +84,15 @@ def prepare_layers(network: nn.Module, settings: TrainingSettings, copied: Colle
 
 
 def _parts(name: str) -> list[str]:
-    """The parts that a parameter belongs to, for a list of what can be frozen: input, or encoder and encoder.0."""
+    """The parts of the network that contain a parameter, as training.frozen names them: input, encoder, encoder.0."""
     block = _BLOCK.match(name)
     return [name.split(".")[0]] if block is None else [block[1], f"{block[1]}.{block[2]}"]
 
 
 def rate_share(name: str, names: Collection[str], decay: float) -> float:
-    """Return the learning rate of a parameter as a fraction of the highest rate, that of the output and the top block.
+    """Return the learning rate of a parameter as a fraction of the highest rate (of the output and top block).
 
-    Each block has ``decay`` times the rate of the block above it, and the embeddings ``decay`` times that of the first.
+    Each block has ``decay`` times the rate of the block above it, and the embeddings that of a block below the first.
     """
     block = _BLOCK.match(name)
     if block is None and name.split(".")[0] not in ("input", "source", "target"):

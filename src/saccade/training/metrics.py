@@ -51,7 +51,7 @@ class MetricsLog:
             os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        with storage_errors(self._path):  # closing writes again what did not fit on a full disk
+        with storage_errors(self._path):  # closing tries again to write what did not fit on a full disk
             self._file.close()
         if self._board is not None:
             self._board.close()

@@ -49,7 +49,7 @@ class Recipe:
         return cast(TrainingSettings, self.settings["training"])
 
     def build_task(self, state: TaskState) -> Task:
-        """The task, with the settings of this recipe and this state."""
+        """Build the task from the settings of this recipe and ``state``, such as its tokenizers."""
         return self.task(state, self.settings, self.metric)
 
     @property
@@ -59,7 +59,7 @@ class Recipe:
 
     @property
     def sections(self) -> dict[str, Config]:
-        """Every table, in the order in which they are written."""
+        """Every table of the recipe, in the order in which a recipe file lists them."""
         last = {name: self.settings[name] for name in ("training", "decoding") if name in self.settings}
         return {
             **{name: table for name, table in self.settings.items() if name not in last},
@@ -105,7 +105,7 @@ def read_recipe(
     path: Path, overrides: Sequence[str] = (), say: Say = lambda note: None, init: Path | None = None
 ) -> Recipe:
     """Read a recipe file, and apply overrides of the form ``table.key=value``. ``say`` is called with notes for the
-    user. Keys of [model] that the recipe leaves out are those of the model ``init``, if there is one.
+    user. If ``init`` names a model, settings of its network and inputs that the recipe leaves out are taken from it.
     """
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -129,8 +129,8 @@ def read_tables(
     say: Say = lambda note: None,
     init: Path | None = None,
 ) -> Recipe:
-    """Validate a recipe given as nested tables; errors say ``where`` the wrong value is. ``say`` and ``init`` are as in
-    ``read_recipe``."""
+    """Validate a recipe given as nested tables; errors name ``where`` it comes from. ``say`` and
+    ``init`` are as in ``read_recipe``."""
     for override in overrides:
         _override(tables, override)
     if "task" not in tables:
@@ -143,7 +143,7 @@ def read_tables(
 
 
 def _blame_override(sentence: str, where: str, overrides: Sequence[str]) -> str:
-    """If the wrong value of an error comes from an override, name the override instead of the file."""
+    """If an error is about a value that an override set, name the override instead of the file."""
     subject = sentence.partition(";")[0]
     for override in reversed(overrides):
         table, _, name = override.partition("=")[0].strip().rpartition(".")
@@ -172,7 +172,7 @@ def _checked(tables: dict[str, Any], where: str, init: Path | None) -> Recipe:
 
 
 def tables_of_model(task: str, init: Path) -> dict[str, dict[str, Any]]:
-    """The tables of a recipe that starts from a model, as far as they apply: its network, and how it reads inputs."""
+    """The settings that a recipe inherits from the model that it starts from: of the network, and of reading inputs."""
     theirs, found = bundle_recipe(init), task_named(task)
     entry = found.task
     network = entry.networks.get(theirs["model"]["kind"])

@@ -31,18 +31,18 @@ FOR_UPDATES = 0.8
 ENOUGH = 0.4
 #: The minimum number of updates when the time is limited.
 FEWEST = 20
-#: How many batches are timed, for how many seconds or which fraction of the time at most, and from how many examples
-#: they are taken, at most and for each minute that there is.
+#: The limits of timing: the number of batches, the seconds, the fraction of the available time, the number of examples
+#: that the batches are taken from, and that number per available minute.
 TIMED_BATCHES, TIMED_SECONDS, FOR_TIMING, TIMED_EXAMPLES, EXAMPLES_PER_MINUTE = 12, 8.0, 0.02, 20_000, 2_000
 
-#: The fraction of the time for validations, and how many there are at most; how many examples one is timed on.
+#: The fraction of the time for validations, their maximum number, and how many examples are scored to time one.
 FOR_VALIDATIONS, MOST_VALIDATIONS, TIMED_VALIDATION = 0.15, 10, 16
 
-#: The fraction of the time of fp32 that bf16 must save to be chosen, and that of the time of fewer threads that more
-#: threads must save; for how many seconds each number of threads is timed at most.
+#: The fraction of the time that bf16 must save, compared with fp32, and several threads, compared with one, in order to
+#: be chosen; the maximum number of seconds for timing each number of threads.
 CLEARLY_FASTER, TIMED_THREADS = 0.05, 1.0
 
-#: Returns the recipe for a size, with these training settings instead of the usual ones, and a number of validations.
+#: A function that returns the recipe for a size, given training settings to change and the number of validations.
 RecipeMaker = Callable[[Size, dict[str, Any], int], Recipe]
 
 
@@ -192,12 +192,12 @@ def measured_speed(recipe: Recipe, splits: Splits[Any], device: str) -> Speed:
 
 
 def _timed(recipe: Recipe, splits: Splits[Any], request: Request, minutes: float = math.inf) -> Timing:
-    """Measure how long an update, a validation and the preparation take on this machine, if there are this many minutes
-    for all of them.
+    """Measure how long an update, a validation and the preparation take on this machine. If only a few ``minutes`` are
+    available, fewer examples are measured.
 
     On the CPU, everything is measured as the processor time of one thread, which depends less on what else the
-    machine does; the clock only decides by which factor more threads are faster. A validation is timed on a few
-    examples. An untrained network writes long texts, so the estimate is rather too long than too short.
+    machine does; the clock only measures how much faster several threads are. A validation is timed on a few
+    examples. An untrained network writes long texts, so the estimate tends to be too long.
     """
     began = time.process_time()
     most = min(TIMED_EXAMPLES, max(EXAMPLES_PER_MINUTE, EXAMPLES_PER_MINUTE * minutes))
@@ -258,10 +258,10 @@ def _timed_precisions(trainer: Trainer, precisions: Sequence[str], limit: float)
 
 
 def _fastest_threads(trainer: Trainer, request: Request, limit: float) -> tuple[int, float]:
-    """The number of threads with which updates are fastest by the clock, and how many times as fast as one thread.
+    """The number of threads with which updates take the least time, and how many times as fast they are as with one.
 
-    On a busy machine, threads wait for each other, so several can be far slower than one. The numbers of threads take
-    turns, so that other work slows them alike.
+    On a busy machine, threads wait for each other, so several can be far slower than one. All numbers of threads are
+    timed in turn, so that other work on the machine slows them equally.
     """
     counts, given = thread_counts(), request.overridden("training.threads")
     if given is not None and given.isdecimal():
@@ -284,7 +284,7 @@ def _fastest_threads(trainer: Trainer, request: Request, limit: float) -> tuple[
 
 
 def _seconds(trainer: Trainer, group: list[list[int]], clock: Callable[[], float] | None = None) -> float:
-    """The time of an update, by default the processor time of this thread on the CPU, and otherwise by the clock."""
+    """The time of an update; by default the processor time of this thread on the CPU, or wall-clock time elsewhere."""
     clock = clock or (time.thread_time if trainer.device == "cpu" else time.perf_counter)
     began = clock()
     trainer.update(group)

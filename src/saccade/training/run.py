@@ -41,9 +41,9 @@ def train(
 ) -> dict[str, Any]:
     """Train to the end, from the start or from where the run stopped, and return the final scores.
 
-    If the user asks to stop, everything is saved and ``Stopped`` is raised. ``began`` is when the user started to wait,
-    by ``time.monotonic()``: a time limit includes what happened before the training. If there are several processes,
-    each of them calls this, and the first one writes the files.
+    If the user asks to stop, everything is saved and ``Stopped`` is raised. ``began`` is the ``time.monotonic()`` at
+    which the user started to wait, because a time limit includes the time before training starts. If there are several
+    processes, each of them calls this, and the first one writes the files.
     """
     recipe, processes = run.recipe, processes or Processes()
     began = time.monotonic() if began is None else began
@@ -74,7 +74,7 @@ def train(
         elif note:
             display.say(note)
         _announce(run, trainer, display)
-        effort = (getattr(recipe.decoding, "beam", 1) + 1) / 2  # validations are greedy, and share the work better
+        effort = (getattr(recipe.decoding, "beam", 1) + 1) / 2  # beam search does more work than greedy validations
         trainer.closing = effort * len(test or validation) / len(trainer.sample)
         trainer.reserve()
         trainer.progress.seconds += time.monotonic() - began
@@ -162,7 +162,7 @@ class _Recorder:
         """Return the predictions per second of all processes since the last line, and the median seconds per update of
         each.
 
-        The median of these seconds leaves out the updates before which the first process saved a checkpoint.
+        The median ignores the few updates before which the first process saved a checkpoint.
         """
         each = self._predictions / (time.monotonic() - self._since)
         own = {str(rank): round(median(of), 6) for rank, of in enumerate(zip(*self._own_seconds, strict=True))}
@@ -194,7 +194,7 @@ class _Recorder:
 
 
 class _Follower:
-    """The listener of every process but the first: it joins in what all compute while the first writes the records."""
+    """The listener of every process but the first: it writes no records, only its part of each checkpoint."""
 
     validations: Sequence[int] = ()
 

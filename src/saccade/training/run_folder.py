@@ -68,7 +68,7 @@ class RunFolder:
         self.result_file = folder / "result.json"
         self._is_new = False  # whether this process created the run
         self.extended = False  # whether the recipe trains longer than the one in the folder
-        self.unlimited = False  # whether its updates were raised, so that its time limit no longer applies
+        self.unlimited = False  # whether it now has more updates, so that its time limit no longer applies
         self._claim()
         self.checkpoints = CheckpointStore(folder / "checkpoints", recipe.training.keep)
         self.averages = CheckpointStore(folder / "averages", recipe.training.average)
@@ -103,7 +103,7 @@ class RunFolder:
         self._is_new = True
 
     def _drop_limit(self, kept: Recipe) -> None:
-        """Drop the time limit of a run if its updates are raised but its limit is not, because its time is used up.
+        """Drop the time limit if there are now more updates but no higher limit, because the run has used up its time.
 
         Once the limit is dropped, the same command continues the run, and more updates extend it.
         """
@@ -129,7 +129,7 @@ class RunFolder:
             )
 
     def _init_identity(self) -> str | None:
-        """The checksum of the model that --init gives."""
+        """The checksum of the model that --init names."""
         return None if self.init is None else bundle_identity(self.init)
 
     @property
@@ -199,8 +199,8 @@ class RunFolder:
     def averaged(self, validations: Sequence[int], warn: Callable[[str], None]) -> dict[str, Tensor]:
         """The mean of the weights of the last validations.
 
-        Those that are damaged or missing are taken from the checkpoint of their step. ``validations`` are the steps
-        that the log knows of.
+        Weights that are damaged or missing are taken from the checkpoint of the same step. ``validations`` are the
+        steps of all validations in the log.
         """
         kept = []
         for step in sorted({*validations, *self.averages.steps()})[-self.averages.keep :]:

@@ -1,4 +1,4 @@
-"""How many threads of the processor compute an update."""
+"""Choose how many processor threads compute an update."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["at_most_threads", "thread_counts"]
 
 
 def thread_counts() -> tuple[int, ...]:
-    """The numbers of threads to choose from: powers of two, up to as many as torch may use here."""
+    """The numbers of threads to choose from: powers of two, and the largest number that torch may use here."""
     most = torch.get_num_threads()
     return (*(2**i for i in range((most - 1).bit_length())), most)
 
 
 @contextmanager
 def at_most_threads(count: int | None) -> Iterator[None]:
-    """Compute with this many threads, or with fewer if torch may not use as many; ``None`` changes nothing."""
+    """A context in which torch computes with at most ``count`` threads; ``None`` changes nothing."""
     before = torch.get_num_threads()
     torch.set_num_threads(before if count is None else min(count, before))
     try:

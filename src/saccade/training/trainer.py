@@ -32,13 +32,13 @@ from saccade.training.schedule import learning_rate
 
 __all__ = ["Listener", "Progress", "Trainer"]
 
-#: With a time limit: how many updates lie between two looks at the clock, and after which ones there is a look before
-#: that, because a few updates may take long; by which fraction of the remaining updates the end must be wrong before it
-#: is moved, and the last fraction of the schedule, in which it is never moved.
+#: With a time limit: the number of updates between two looks at the clock; the updates after which there is an earlier
+#: look, because even a few may take long; the fraction of the remaining updates by which the expected end must change
+#: before it is moved; and the last fraction of the schedule, in which it is never moved.
 SETTLED, EARLY, CLEARLY, TAIL = 20, (2, 5, 10), 0.05, 0.1
-#: How many examples are scored before the training, to see how long a validation will take, and the largest fraction of
-#: the time to reserve for what follows the updates; an untrained network writes long texts, so the estimate may be far
-#: too long.
+#: The number of examples that are scored before training, to see how long a validation will take, and the largest
+#: fraction of the time to reserve for what follows the updates; an untrained network writes long texts, so the estimate
+#: may be far too long.
 TRIED, MOST_RESERVED = 16, 0.4
 
 
@@ -89,7 +89,7 @@ class Trainer:
                 "with it; leave it out, or start saccade without torchrun."
             )
         self.model = model.to(device)
-        #: Whether the loss of a batch is the sum over its examples; hard attention compares them with each other.
+        #: Whether the loss of a batch is a sum over its examples; in hard attention, it also compares the examples.
         self._divides = hard_attention(self.model) is None
         self.network, self._trained = self.processes.wrap(self.model)
         self.train = train
@@ -97,9 +97,9 @@ class Trainer:
         settings: TrainingSettings = task.training
         self.settings = settings
         self.device = device
-        #: The examples that a validation scores. If scoring is slow, it is a sample, drawn once so that scores compare.
+        #: The examples that a validation scores. If scoring is slow, it is a sample, drawn once to make scores comparable.
         self.sample = _validation_sample(validation, settings)
-        #: How many times as long as a validation everything takes that follows the training, such as the final test.
+        #: How long everything after training takes, such as the final test, as a multiple of the time of a validation.
         self.closing = 0.0
         self._reserved = 0.0  # seconds for the last validation and what follows it
         self.progress = Progress()
@@ -172,7 +172,7 @@ class Trainer:
     def reserve(self) -> None:
         """Estimate how long the last validation and the test will take; used until a validation has been timed.
 
-        An untrained network writes long texts, so the estimate is not too short. No random numbers are used.
+        An untrained network writes long texts, so the estimate is not too short. It leaves the random generators unchanged.
         """
         if self.settings.minutes is None:
             return
@@ -256,7 +256,7 @@ class Trainer:
     # --- validation ---
 
     def _validate(self, check: Callable[[], None], listener: Listener, began: float) -> None:
-        """Score the model, and decide whether training is over; ``began`` is when it began, by the clock."""
+        """Score the model, and decide whether training is over; ``began`` is when it began, by ``time.monotonic()``."""
         progress, before = self.progress, time.monotonic()
         self.network.eval()
         with self._validated_weights():
@@ -277,7 +277,7 @@ class Trainer:
 
     @contextmanager
     def _validated_weights(self) -> Iterator[None]:
-        """Validate the moving average of the weights if that will become the model."""
+        """A context in which the model has the weights to validate: their moving average, if that becomes the model."""
         weights = self._swap(self.ema) if self.ema is not None else None
         try:
             self._collect()
@@ -287,7 +287,7 @@ class Trainer:
                 self._swap(weights)
 
     def _collect(self) -> None:
-        """Copy weights that are divided among the processes into the model of the first one."""
+        """Copy weights that are divided among the processes into the model of the first process."""
         if self._trained is self.model:
             return
         self.model.eval()

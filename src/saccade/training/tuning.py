@@ -35,9 +35,9 @@ __all__ = ["tune"]
 WHOLE_TRIALS, VALIDATIONS = 4, 9
 #: The fraction of a trial's time for updates; the rest is for validations.
 FOR_UPDATES = 0.8
-#: What a nat of loss counts beside the metric: it only decides between equal scores, such as no text right so far.
+#: The weight of the loss beside the metric: so small that the loss only decides between trials with equal scores.
 TIE_BREAK = 1e-7
-#: By how much the learning rate may differ from the recipe's, and what else is tried besides the recipe's own values.
+#: The factor by which the learning rate may differ from the recipe's, and the values of other settings that are tried.
 RATE_FACTOR = 20.0
 TRIED = {
     "training.warmup": (0.02, 0.05, 0.1, 0.2),  # as a fraction of the updates
@@ -48,7 +48,7 @@ TRIED = {
 
 
 class _TuningSearch:
-    """The recipe, the trials so far, and what all trials have in common."""
+    """A search for better settings: the recipe, the trials so far, and the data that all trials use."""
 
     def __init__(self, recipe: Recipe, folder: Path, minutes: float, device: str, say: Say) -> None:
         self.recipe, self.folder, self.minutes, self.device, self.say = recipe, folder, minutes, device, say
@@ -85,7 +85,7 @@ class _TuningSearch:
             began, worked = time.monotonic(), time.process_time()
             speed = measured_speed(self.recipe, self.splits, self.device)
             seconds = speed.seconds
-            if self.device == "cpu":  # other work on the machine slows the trials down, and their length is not changed
+            if self.device == "cpu":  # allow for other work on the machine, because the length of trials is fixed now
                 seconds *= max(1.0, (time.monotonic() - began) / (time.process_time() - worked))
                 study.set_user_attr("threads", speed.threads)
             affordable = int(FOR_UPDATES * 60 * self.minutes / WHOLE_TRIALS / seconds)
@@ -172,7 +172,7 @@ class _Reporter:
 def tune(recipe: Recipe, folder: Path, minutes: float, device: str, say: Say) -> Recipe:
     """Search for better settings for this many minutes, and write ``best.toml``, ``trials.tsv`` and ``trials.png``.
 
-    Returns the recipe with the best settings, and its own number of updates.
+    Returns the recipe with the best settings, and the number of updates that it had before.
     """
     search = _TuningSearch(recipe, folder, minutes, device, say)
     scored = min(getattr(recipe.training, "validation_sample", len(search.validation)), len(search.validation))
@@ -236,7 +236,7 @@ def _table(trials: list[FrozenTrial], sign: int) -> str:
 
 
 def _figure(trials: list[FrozenTrial], sign: int, metric: str) -> Figure:
-    """The validation scores of each trial by number of updates; the thick line is the recipe's own."""
+    """The validation scores of each trial by number of updates; the thick line shows the recipe's own settings."""
     with needs_extra("plots", "A picture of the trials"):
         from matplotlib.figure import Figure
     figure = Figure(figsize=(7, 4), layout="constrained")
