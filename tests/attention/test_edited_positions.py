@@ -17,7 +17,7 @@ from saccade.errors import OptionError
 
 
 def refused(name: str = "attention") -> AbstractContextManager[object]:
-    said = f"The attention {name} cannot be edited: nothing tells which positions .* the whole text, within the block"
+    said = f"The attention {name} cannot be edited: it is not known which positions .* the whole text, within the block"
     return pytest.raises(OptionError, match=said)
 
 

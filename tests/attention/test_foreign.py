@@ -208,7 +208,7 @@ def test_nothing_to_show_changes_nothing(shape: tuple[int, ...]) -> None:
     with saccade.watch(layer) as seen:
         (output,) = layer(empty, empty)
     assert output.shape == shape
-    assert seen.refused == {"attention": "it has no heads, or heads without width"}
+    assert seen.refused == {"attention": "it has no heads, or heads of width 0"}
 
 
 def test_several_calls_of_one_module_stand_side_by_side() -> None:

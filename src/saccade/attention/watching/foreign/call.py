@@ -20,12 +20,12 @@ __all__ = ["SDPA", "RoundedSoftmax", "autocast", "call_of_sdpa", "has_no_numbers
 SDPA = torch._C._nn.scaled_dot_product_attention
 
 NO_NUMBERS = (
-    "its queries are a nested or meta tensor, or one within torch.func or torch.jit.trace, which "
-    "has no rows of numbers to show"
+    "its queries are a nested tensor, a meta tensor, or a tensor inside torch.func or torch.jit.trace, and such tensors "
+    "have no rows of numbers to show"
 )
 
 FIVE_DIMENSIONS = "its queries have {} dimensions, so it is unclear which dimension is the heads"
-SUBCLASS = "its {} is a {}, a kind of tensor that only its own class can read"
+SUBCLASS = "its {} is a {}, a kind of tensor whose numbers only its own class can read"
 
 #: Neighbouring float32 numbers of this size are 64 apart, so that a score that is added to one of them is lost.
 COARSE = 1e9
@@ -87,7 +87,7 @@ def call_of_sdpa(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Call | str:
-    """Translate a call of ``scaled_dot_product_attention``, or return the reason why it cannot be shown.
+    """Translate a call of ``scaled_dot_product_attention`` to a ``Call``, or return why it cannot be shown.
 
     ``is_causal`` counts rows and columns from the first query and key of the call ("top-left"), as Saccade does with
     ``first_row`` 0. ``attn_mask`` is boolean (True = may attend), or a bias: numbers that are added to the scores.
@@ -114,7 +114,7 @@ def call_of_sdpa(
         query, key, value = (part.expand(batch, -1, -1, -1) for part in (query, key, value))
     heads = max(key.shape[1], value.shape[1])
     if not query.shape[1] or not heads or not query.shape[3]:
-        return "it has no heads, or heads without width"
+        return "it has no heads, or heads of width 0"
     if query.shape[1] == 1 and heads > 1:  # one query head for several heads of keys or values
         query = query.expand(-1, heads, -1, -1)
     mask: Mask | None = causal if is_causal else None
@@ -136,7 +136,7 @@ def autocast(tensor: Tensor, device: str) -> Tensor:
 
 
 def has_no_numbers(tensor: Tensor) -> bool:
-    """Return whether a tensor has no numbers (meta), or only while torch.func or torch.jit.trace runs."""
+    """Return whether a tensor has no readable numbers: a meta tensor, or one inside torch.func or torch.jit.trace."""
     is_traced = torch._C._get_tracing_state() is not None
     return tensor.is_meta or is_traced or torch._C._functorch.is_functorch_wrapped_tensor(tensor)
 

@@ -1,9 +1,9 @@
-"""Finds the positions in the text of the rows of an edited attention call.
+"""Finds out which positions of the text the rows of an edited attention call stand for.
 
 An edit names positions of a text, but a call of torch's attention only has rows. In a forward pass over a whole text,
-the two are the same. In a step of generation they are not: the cache that the model is given then tells how many
-positions came before. If there is no such cache, the tokens of the keys (``rows``) must prove that the rows are the
-first ones of the text; if they do not, the edit is refused.
+the two are the same. In a step of generation they are not: the cache that is passed to the model then tells how many
+positions came before. If there is no such cache, the token ids of the keys (``rows``) must prove that the rows are the
+first positions of the text; if they do not, the edit is refused.
 """
 
 from __future__ import annotations
@@ -29,31 +29,33 @@ NO_CACHE_LENGTH = (
     "not known; run the model once over the whole text"
 )
 KEPT = (
-    "nothing tells which positions of the text its queries and keys are: the model keeps the keys of earlier steps "
+    "it is not known which positions of the text its queries and keys are: the model stores the keys of earlier steps "
     "itself, or adds other keys to those of the text; run it once over the whole text, within the block"
 )
-SEVERAL = "its module calls it several times in one forward pass, and the positions of its rows are not known"
-SEVERAL_VALUES = "its module gives the same weights several sets of values, and one output cannot stand for all of them"
+SEVERAL = "its module computes attention several times in one forward pass, and the positions of its rows are not known"
+SEVERAL_VALUES = (
+    "its module applies its weights to several sets of values, and one output cannot replace all the results"
+)
 DROPPED = "its cache dropped old keys, so its columns are not the positions of the text"
 
 
 class Start(Enum):
-    """What the tokens of queries and keys prove about where the queries are in their text."""
+    """What the token ids of queries and keys prove about the positions of the queries in their text."""
 
     FIRST = auto()  # the queries are the first positions of their text
-    FIRST_IF_HIDDEN = auto()  # the same, but only if a mask hides all keys after theirs; else these may be in a cache
-    LATER = auto()  # before their own keys come others, which an earlier forward pass computed
+    FIRST_IF_HIDDEN = auto()  # the same, but only if a mask hides all keys after theirs, which may be cached keys
+    LATER = auto()  # the keys begin with keys that an earlier forward pass computed
     UNKNOWN = auto()
 
 
 class CallStep(NamedTuple):
-    """Where in a forward pass a call is made."""
+    """Where an attention call stands in its forward pass, and what is known about the positions of its queries."""
 
     cached: int | str | None  # see ``cached_positions``
-    use: int  # the number of this call among those of its module in this forward pass, from 1
+    use: int  # 1 for the module's first call in this forward pass, 2 for its second call, and so on
     last_key: Tensor | None  # the keys of the module's previous call
     start: Start
-    is_later: bool  # whether its forward pass continues an earlier one, or its keys those of an earlier call
+    is_later: bool  # whether its forward pass continues an earlier one, or its keys continue those of an earlier call
 
 
 def cached_positions(given: Sequence[object]) -> int | str | None:
@@ -79,7 +81,7 @@ class _Last(NamedTuple):
 
 
 class EditedCalls:
-    """The last edited call of each module in this thread, to compare the next call with it."""
+    """Remembers the last edited call of each module in this thread, to compare the next call with it."""
 
     def __init__(self) -> None:
         self._last: dict[int, _Last] = {}  # by the id of the module
@@ -87,9 +89,9 @@ class EditedCalls:
     def look(
         self, runs: Sequence[RunningModule], query: Tensor, key: Tensor, lineage: Lineage, is_turned: bool
     ) -> Start:
-        """Return what a call, edited or not, proves about where its queries are in the text.
+        """Return what a call, edited or not, proves about the positions of its queries in the text.
 
-        If they come after positions of an earlier forward pass, note that the running pass is a later step of a text.
+        If the queries continue the text of an earlier forward pass, note that the running pass is a later step.
         """
         if not any(target.needs_positions for edit in active_edits() for target in edit.targets.values()):
             return Start.UNKNOWN
@@ -102,7 +104,7 @@ class EditedCalls:
     def note(
         self, runs: Sequence[RunningModule], query: Tensor, key: Tensor, lineage: Lineage, is_turned: bool
     ) -> CallStep:
-        """Note a call of the innermost running module; return where in the forward pass it is made."""
+        """Remember a call of the innermost running module, and return where it stands in the forward pass."""
         module, outermost, innermost = runs[-1].module, runs[0], runs[-1].number
         start = self.look(runs, query, key, lineage, is_turned)
         outermost.linked = next((one.name for one in targets_of(module) if one.needs_positions), outermost.linked)
@@ -133,7 +135,10 @@ def _continues(last: _Last, query: Tensor, key: Tensor) -> bool:
 
 @unseen()
 def start_of(query: Tensor, key: Tensor, lineage: Lineage, is_turned: bool) -> Start:
-    """Return what is proved about where the queries of a call are in the text; for ``is_turned``, see ``positions``."""
+    """Return what the token ids of a call prove about the positions of its queries in the text.
+
+    ``is_turned`` says whether the tensors are (positions, batch, width) instead of (batch, positions, width).
+    """
     number = lineage.new_number()
     found = [lineage.rows.positions(part, number, is_turned) for part in (query, key)] if lineage.is_on else []
     if not found or found[0] is None or found[1] is None:
@@ -157,7 +162,7 @@ def start_of(query: Tensor, key: Tensor, lineage: Lineage, is_turned: bool) -> S
 
 
 def _are_two_inputs(rows: Int[Tensor, "B Q"], columns: Int[Tensor, "B K"]) -> bool:
-    """Return whether queries and keys are all tokens, of different sequences."""
+    """Return whether all queries and keys are tokens, and no key is from a sequence of the queries."""
     are_tokens = all(bool(((ids != NOBODY) & (ids < HASHED)).all()) for ids in (rows, columns))
     return are_tokens and not bool(torch.isin(sequence_of(columns), sequence_of(rows)).any())
 

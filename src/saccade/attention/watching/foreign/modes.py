@@ -1,6 +1,7 @@
-"""The modes through which torch reports what runs.
+"""The torch modes that report which functions and kernels run.
 
-A function mode reports the functions that are called. Where it would change results, a dispatch mode reports kernels.
+A function mode reports each torch function that is called. Where a function mode would change the results of a model,
+a dispatch mode reports the kernels that run instead.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ __all__ = ["Kernels", "Mode", "num_modes", "place_of", "put_in", "take_out"]
 
 
 class FunctionKind(Enum):
-    """What a function of torch has to do with attention."""
+    """Whether a torch function computes attention, and in which form."""
 
     SDPA = auto()
     MULTI_HEAD = auto()
@@ -68,7 +69,7 @@ class Mode(TorchFunctionMode):
 
 
 class Kernels(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Passes the kernels of torch's attention to ``Forwards``; no module takes another path because of this mode."""
+    """Reports the attention kernels that run to ``Forwards``. This mode does not make modules leave their fast path."""
 
     def __init__(self, forwards: Forwards) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

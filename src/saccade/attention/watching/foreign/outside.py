@@ -1,10 +1,10 @@
-"""Notices when values that belong to tokens are read outside torch, because they may come back as new values whose
-origin is unknown.
+"""Notices when a program reads numbers out of tensors, because they may come back into torch without a known origin.
 
-What Python does with a number cannot be followed: ``x / x.max().item()`` mixes all tokens, but torch only sees a
-division by a number. The same holds for a size that depends on tokens, such as that of ``x.unique()``. So once a number
-of a token or such a size has been read, every number that is passed to a function may have been computed from it. Whole
-numbers from -2 to 2 are trusted, because every program uses them, for squares and halves, unless one of them was read.
+Saccade cannot follow what Python does with a number: ``x / x.max().item()`` mixes all tokens, but torch only sees a
+division by a number. The same holds for a size that depends on tokens, such as that of ``x.unique()``. So once a
+program has read such a number or size, any number that it passes to a torch function may have been computed from it,
+and is not trusted. Whole numbers from -2 to 2 remain trusted, because every program uses them, for squares and halves,
+unless the program has read a number in this range.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ SMALL = 2
 
 
 class Outside:
-    """Remembers that numbers of tokens have left torch."""
+    """Remembers whether Python code has read numbers that torch computed from tokens, for example with ``item()``."""
 
     def __init__(self) -> None:
         self._has_left = False
         self._has_small = False  # whether a small number (see ``SMALL``) was among those that were read
-        self._sized: Any = WeakIdKeyDictionary()  # the tensors whose size depends on the numbers of tokens
+        self._sized: Any = WeakIdKeyDictionary()  # the tensors whose size depends on the content of tokens
 
     def note(self, numbers: object) -> None:
         """Note that Python has read these numbers; they may be in nested lists."""
@@ -57,10 +57,10 @@ class Outside:
         outputs: Sequence[Tensor],
         given: Sequence[Tensor],
     ) -> None:
-        """Remember the outputs whose size depends on the numbers of tokens.
+        """Remember which outputs of a function have a size that depends on the content of tokens.
 
-        This is the case if the function derives the size from an argument that belongs to tokens (those in ``given``),
-        or if the size of any argument already depends on tokens.
+        A size does if the function derives it from an argument that was computed from tokens (``given`` lists these
+        arguments), or if the size of any argument already depends on tokens.
         """
         name, is_sized = name_of(function), False
         if given and name in SIZED:
@@ -76,12 +76,12 @@ class Outside:
             self._sized.update({output: True for output in outputs if not any(output is part for part in every)})
 
     def read_size(self, function: Callable[..., Any], tensor: Tensor, output: object) -> None:
-        """Note that numbers were read if a function returned a size that depends on tokens."""
+        """If a function returned a size that depends on tokens, note that Python has read this size."""
         if self._sized and name_of(function) in SIZES and tensor in self._sized:
             self.note(output)
 
     def may_return(self, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> bool:
-        """Return whether a function is given numbers that may have been computed from those that left torch."""
+        """Return whether an argument of a function may have been computed from numbers that Python has read."""
         if not self._has_left:
             return False
         name = name_of(function)

@@ -1,6 +1,7 @@
-"""Finds the place of an attention in the forward pass, as far as its queries, keys and values prove it.
+"""Works out where an attention stands in the forward pass, from the origin of its queries, keys and values.
 
-The place says, for example, which attentions come before, and whether the keys are those of the queries' tokens.
+This includes which attentions come before it, and whether its keys come from the same tokens as its queries. What the
+tensors do not prove is left unknown.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from saccade.attention.watching.trace import Place
 
 __all__ = ["Given", "find_place"]
 
-OTHER_VALUES = "an attention whose values are not the tokens of its keys"
+OTHER_VALUES = "an attention whose values come from other tokens than its keys"
 
 
 class Given(NamedTuple):
-    """The queries, keys and values of an attention, and the layout of their dimensions."""
+    """The query, key and value tensors of one attention, and the layout of their dimensions."""
 
     query: Tensor | None = None
     key: Tensor | None = None
@@ -32,9 +33,9 @@ class Given(NamedTuple):
 
 
 def find_place(lineage: Lineage, run: RunningModule, call: Call | str, given: Given, output: Tensor | None) -> Place:
-    """Return the place of an attention, and give its output the marks and tokens of its queries.
+    """Return where an attention stands in the forward pass; its output gets the marks and token ids of its queries.
 
-    In one of torch's own modules (``Way.MODULE``), the queries are taken to be the input of the module.
+    Inside one of torch's own modules (``Way.MODULE``), the input of the module stands in for the queries.
     """
     query, key, value, fold, is_turned = given
     marks = None if query is None else lineage.marks(query)
@@ -53,7 +54,7 @@ def find_place(lineage: Lineage, run: RunningModule, call: Call | str, given: Gi
     of_values = of_keys if value is key else lineage.rows.positions(value, named, is_turned, unfold)
     if source == "self" and not (agree(rows, of_keys) and are_distinct(rows)):
         source = "unknown"  # not the same tokens in the same order
-    # Compare attentions only: keys may come from one more input than values, the positions.
+    # Compare only the marks of attentions: keys may come from one more input than values do, namely the positions.
     is_same_state = (keys is None) == (values is None) and lineage.before(keys) == lineage.before(values)
     has_own_values = is_same_state and agree(of_keys, of_values)
     if output is not None and not has_own_values:

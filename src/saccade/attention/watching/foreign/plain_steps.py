@@ -1,8 +1,8 @@
-"""The plain steps of generation, in which one query attends to all keys so far, without a mask.
+"""Records the plain steps of generation, in which one query attends to all keys so far, without a mask.
 
-There are many such steps, and in each of them the model passes all earlier keys and values again. At each call, these
-are compared bit for bit with a private copy, and the new key and value are added to the copy. Later, several such steps
-are recorded as one call.
+There are many such steps, and in each of them the model passes all earlier keys and values again. At each call, Saccade
+compares them bit for bit with its own copy, and adds the new key and value to the copy. Later, it records several such
+steps as one call.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class PlainSteps:
         return len(self._steps)
 
     def read(self, call: Call) -> Call | None:
-        """Return the call with its new keys alone, if all its other keys and values equal the copy; None otherwise."""
+        """Return the call with only its new keys and values, if all earlier ones equal the copy; otherwise None."""
         count, num_new = self._count, call.shape[3] - self._count
         if self._shape[:2] != call.shape[:2] or not (num_new == 1 or (num_new == 0 and not self._is_self)):
             return None
@@ -70,7 +70,7 @@ class PlainSteps:
         self._steps.append(step)
 
     def whole(self, step: Call) -> Call:
-        """Return a step that was read but not added, with all its keys and values."""
+        """Return a step that ``read`` returned and that was not added, with all its keys and values."""
         with torch.inference_mode(False), torch.no_grad():
             key = torch.cat([self._key[:, :, : self._count], step.key], dim=2)
             value = self._value
