@@ -20,8 +20,8 @@ __all__ = ["SDPA", "RoundedSoftmax", "autocast", "call_of_sdpa", "has_no_numbers
 SDPA = torch._C._nn.scaled_dot_product_attention
 
 NO_NUMBERS = (
-    "its queries are a nested tensor, a meta tensor, or a tensor inside torch.func or torch.jit.trace, and such tensors "
-    "have no rows of numbers to show"
+    "its queries are a nested tensor, a meta tensor, or a tensor inside torch.func or torch.jit.trace, and such "
+    "tensors have no rows of numbers to show"
 )
 
 FIVE_DIMENSIONS = "its queries have {} dimensions, so it is unclear which dimension is the heads"
