@@ -98,11 +98,11 @@ class Batcher:
         options: dict[str, Any] | None = None,
         tokens: int = 0,
     ) -> Computation[Result]:
-        """Run a function in the model's thread; it should take about as long as answering these inputs, or, without
-        inputs, as reading so many tokens.
+        """Run a function in one of the model's threads. It should take about as long as answering ``inputs`` or, if
+        there are none, as reading ``tokens`` tokens; this estimate decides which thread runs it.
 
-        If the function returns a generator, other requests have their turn whenever it yields; the result is what the
-        generator returns at its end.
+        If the function returns a generator, other requests get their turn whenever it yields, and the result is the
+        return value of the generator.
         """
         costs = self._costs(inputs, options or {}) if inputs else [Cost.of(max(tokens, 1))]
         return self._put(Job(client_address.get(), costs, function))
@@ -169,7 +169,7 @@ class _Lane:
     def put(self, job: Job) -> None:
         with self._changed:
             lost = self._queue.put(job, len(self._current))
-            if self._has_ended:  # the model was replaced while this request was being read: it still gets its answer
+            if self._has_ended:  # the model was replaced while this request was read, but it still answers it
                 self._start()
             self._changed.notify()
         if lost is not None:

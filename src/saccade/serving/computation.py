@@ -14,7 +14,7 @@ from saccade.serving.http.refusals import Refused
 __all__ = ["Computation", "client_address", "request_size", "wait_for"]
 
 Result = TypeVar("Result")
-#: Where the current request comes from; models take turns between addresses.
+#: The network address that sent the current request; the threads of a model take turns between addresses.
 client_address: ContextVar[str] = ContextVar("client_address", default="")
 
 
@@ -26,7 +26,7 @@ async def request_size(request: Request, *inputs: Any) -> float:
 
 
 class Computation(Future[Result]):
-    """A future that also knows whether anyone still waits for it."""
+    """A future that also knows whether its client has disconnected."""
 
     is_abandoned = False
 

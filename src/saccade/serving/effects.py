@@ -20,9 +20,9 @@ __all__ = ["find_opening", "words_left_out"]
 
 #: A word of a text; punctuation marks stay where they are.
 _WORD = re.compile(r"[^\W_](?:[\w'’-]*[^\W_])?")
-#: Words of a text that are left out one by one.
+#: The most words of a text that are left out one by one.
 MOST_WORDS = 200
-#: Links that are cut before the search for an opening gives up, and strong links that are tried for one layer.
+#: How many links ``find_opening`` cuts before it gives up, and how many strong links it tries for each layer.
 _MOST_CUTS = 24
 _STRONGEST = 2
 
@@ -62,13 +62,14 @@ def find_opening(
     """Find a link between two words of an example that changes the answer if it is cut in all heads of its layer.
 
     Links that are known to matter are tried first, then links with large weights; later layers are tried before earlier
-    ones. This yields between two answers, and returns what it found.
+    ones. The generator yields after each answer, so that other requests get their turn. It returns the example and the
+    link, or None.
     """
     texts = [one for one in examples if isinstance(one, str)]
     if predictor.is_drawn(options) or not texts:
         return None
     if not editable(predictor.model):
-        return None  # it has no links
+        return None  # a model without attention has no links
     for text, name, rows, columns in islice(_candidates(predictor, texts, options), _MOST_CUTS):
         yield
         before = predictor.best_answer(text, **options)
@@ -85,7 +86,7 @@ def find_opening(
 def _candidates(
     predictor: Predictor, texts: list[str], options: dict[str, Any]
 ) -> Iterator[tuple[str, str, list[int], list[int]]]:
-    """A text, an attention, and the tokens of two words that it links."""
+    """Yield links to cut: a text, the name of an attention, and the positions of the tokens of two words."""
     known = {text: predictor.known_links(text) for text in texts}
     for text in sorted(texts, key=lambda text: not known[text]):
         view = predictor.view_of(text, predictor.best_answer(text, **options))
@@ -98,7 +99,7 @@ def _candidates(
 
 
 def _strong_links(view: View, name: str) -> list[tuple[list[int], list[int]]]:
-    """The strongest links between two different words, as the tokens of both."""
+    """The strongest links between two different words, as the positions of the tokens of both words."""
     axis = view.columns[name]
     weights = view.matrix(name, "mean", words=True).clone()
     weights.fill_diagonal_(0)

@@ -28,7 +28,7 @@ def read_input(served: Served, given: Any, characters: int, tokens: int) -> Any:
 
 
 def replaced(served: Served, given: Any, words: tuple[str, str], limits: Limits) -> Any:
-    """Replace a word of an input that has been read; the result may not exceed the limits either."""
+    """Replace a word of an input, and check the result against the limits on characters and tokens again."""
     return _check_size(served, served.predictor.replaced(given, *words), limits.characters, limits.tokens)
 
 

@@ -33,7 +33,7 @@ __all__ = ["Edits", "Look", "Looks", "answer_record", "finite", "no_attention", 
 Result = TypeVar("Result")
 #: Up to this many weights (rows times columns), the first head to show is chosen by entropy.
 SMALL = 1 << 16
-#: The mean weight of one column from which on a head stares at it.
+#: A head counts as a sink if the mean weight of one column is larger than this.
 SINK = 0.6
 
 
@@ -187,12 +187,12 @@ class Looks:
 
 
 def answer_record(answer: Answer) -> dict[str, Any]:
-    """An answer and its alternatives as plain values."""
+    """An answer and its alternatives as values that JSON can hold."""
     return plain_record(answer) | {"alternatives": [plain_record(other) for other in answer.alternatives]}
 
 
 def plain_record(answer: Answer) -> dict[str, Any]:
-    """An answer as plain values, without its alternatives."""
+    """An answer as values that JSON can hold, without its alternatives."""
     found: dict[str, Any] = finite({"text": answer.text, "score": answer.score} | answer.record())
     return found
 
@@ -207,7 +207,7 @@ def finite(value: Any) -> Any:
 
 
 def _numbered_axes(view: View) -> tuple[dict[str, Axis], dict[int, str]]:
-    """The distinct axes by number, and the number of each axis by its identity."""
+    """Number the axes, equal ones alike; return the axes by number, and the number of each axis by its ``id()``."""
     axes: dict[str, Axis] = {}
     names: dict[int, str] = {}
     for axis in (*view.rows.values(), *view.columns.values()):
@@ -219,6 +219,6 @@ def _numbered_axes(view: View) -> tuple[dict[str, Axis], dict[int, str]]:
 
 
 def no_attention(answer: Answer, error: OptionError) -> dict[str, Any]:
-    """The description sent instead of a look for a model without attention."""
+    """What is sent instead of the description of a look if the model has no attention, with the reason."""
     found: dict[str, Any] = {"id": None, "attentions": [], "axes": {}, "why": str(error)}
     return found | answer.extras()

@@ -31,12 +31,12 @@ from saccade.tasks.base.word_vectors import WordVectors, all_word_vectors
 
 __all__ = ["Models", "Served", "name_of_folder"]
 
-#: Long texts that may wait for one model.
+#: How many long texts may wait for one model.
 READINGS = 4
 #: Seconds between two checks whether a model folder was replaced.
 RELOAD_SECONDS = 1.0
-#: Number of checks during which a replaced folder must stay unchanged, so that nobody is still copying files. Folders
-#: of other libraries have no checksums, which would tell files of two models apart, so they must rest longer.
+#: How many checks in a row must find a replaced folder unchanged before it is opened: someone may still be copying
+#: files into it. Folders of other libraries need more checks, because no checksums show that all files are complete.
 RESTING_CHECKS, RESTING_CHECKS_UNSEALED = 1, 10
 #: The files of a model folder: name, inode, size and time of each. Empty if there is no such folder.
 Version = tuple[tuple[str, int, int, int], ...]
@@ -68,7 +68,7 @@ class Served:
 
     @cached_property
     def openings(self) -> dict[str, dict[str, Any] | None]:
-        """The examples that the page can show first, for each set of options."""
+        """The results of ``find_opening`` so far, by the model's options as JSON."""
         return {}
 
     @property
@@ -303,7 +303,7 @@ def resting_checks(version: Version) -> int:
 
 
 def _is_ours(version: Version) -> bool:
-    """Whether the checksums of the files are verified when they are opened."""
+    """Whether this is a folder of Saccade, whose checksums are verified when it is opened."""
     return {MANIFEST, "recipe.toml"} <= {name for name, *_ in version}
 
 
@@ -328,10 +328,10 @@ def share_weights(model: nn.Module, folder: Path, name: str) -> None:
     while mapped is None:
         if not path.exists():
             write_file(path, content)
-        with contextlib.suppress(FileNotFoundError):  # another process, which has the next weights, removed it
+        with contextlib.suppress(FileNotFoundError):  # a process with newer weights has removed the file
             mapped = safetensors.torch.load_file(path)
     for key, parameter in model.named_parameters():
         parameter.data = mapped[key]
     for other in folder.glob(f"{name}-*.safetensors"):
         if other != path and re.fullmatch(rf"{re.escape(name)}-[0-9a-f]{{64}}", other.stem):
-            other.unlink(missing_ok=True)  # whoever has mapped it keeps it
+            other.unlink(missing_ok=True)  # processes that have mapped the file can still read it

@@ -6,9 +6,9 @@ __all__ = ["Pace"]
 
 #: Token steps per second that we assume before the first measurement.
 FIRST_SPEED = 50_000.0
-#: How much older measurements count at each new one.
+#: At each new measurement, the weights of all earlier ones are multiplied by this number.
 DECAY = 0.9
-#: How many times larger than the turns so far the next one may be.
+#: The next turn may be this many times as large as the mean of the earlier turns.
 GROWTH = 4.0
 
 

@@ -28,11 +28,11 @@ __all__ = ["PooledWeights", "Pyramid", "pool"]
 WEIGHTS = 1 << 24
 #: Up to this many weights, a picture is always computed from the weights themselves.
 SMALL = 1 << 20
-#: Weights between two checks whether to continue.
+#: Number of weights between two checks whether the client still waits for the picture.
 BAND = 1 << 19
-#: Cells along each side of a cached attention (64 MB).
+#: The most cells along each side of a cached picture (64 MB).
 BASE = 4096
-#: Pooled attentions cached per look.
+#: How many pictures are cached for each look.
 KEPT = 3
 #: With more rows than this, the small pictures of all heads are computed from a sample of rows.
 LONG = 2048
@@ -72,7 +72,7 @@ class Pyramid:
         count = len(rows) * len(columns)
         is_of_weights = count <= WEIGHTS and isinstance(head, str) and head != reduce
         if count > SMALL and not is_of_weights:
-            side = self._side(name)  # pooling everything takes seconds, so only where it helps
+            side = self._side(name)  # pooling the whole matrix takes seconds, so we do it only where it helps
             if _fits(rows, columns, cell, side):
                 whole = self._whole(name, head, reduce)
                 return PooledWeights(_coarser(whole, self._shape(name), rows, columns, cell), cell)
@@ -121,8 +121,8 @@ class Pyramid:
     def _from_weights(
         self, name: str, head: Head, rows: range, columns: range, cell: tuple[int, int], reduce: Reduce
     ) -> Float[Tensor, "R C"]:
-        """Compute a picture from the weights, a few rows of cells at a time, so that it stops soon after the client
-        left."""
+        """Compute a picture from the weights, a few rows of cells at a time, so that the computation stops soon after
+        the client has disconnected."""
         tall = cell[0] * max(1, BAND // (cell[0] * len(columns)))
         parts = []
         for first in range(rows.start, rows.stop, tall):

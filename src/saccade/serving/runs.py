@@ -1,6 +1,6 @@
-"""Reading run folders: metrics, and probes of one example's attention during training.
+"""Read run folders: the metrics of a training run, and its probes, which record the attention for one example.
 
-Training and serving share nothing but this folder.
+A run folder is all that training and serving share.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from saccade.tasks.registry import DEFAULT_TASK
 __all__ = ["ServedRun", "find_runs"]
 
 _PROBE = re.compile(r"step-(\d{1,12})\.json")
-#: Most bytes of a file that are read at once; the end of a log that tells how far a run has come; and how deep values
-#: may be nested.
+#: The most bytes of a file that are read at once; how many bytes at the end of a log are read to find out how far a run
+#: has come; and how deep values may be nested.
 MOST_BYTES, END_BYTES, DEEPEST = 32 << 20, 1 << 20, 64
 
 
@@ -70,7 +70,7 @@ class ServedRun:
         return [plain for line in lines if (plain := _plain_line(line)) is not None], end
 
     def probes(self) -> list[int]:
-        """The steps at which the example was probed."""
+        """The training steps at which the attention for the example was recorded."""
         folder = self.folder / "probes"
         found = (_PROBE.fullmatch(path.name) for path in ([] if folder.is_symlink() else _entries(folder)))
         return sorted(int(match[1]) for match in found if match)
@@ -93,7 +93,7 @@ class ServedRun:
 
     @property
     def is_running(self) -> bool:
-        """Whether a process is training in the folder: it holds the run's lock as long as it lives."""
+        """Whether a process is training in the folder; such a process holds the run's lock until it ends."""
         try:
             with lock(self.folder / ".lock", shared=True) as is_free:
                 return not is_free
@@ -144,7 +144,7 @@ def _plain_name(path: Path) -> str:
 
 
 def _plain_line(record: dict[str, Any]) -> dict[str, Any] | None:
-    """A record as JSON can hold it; None if it is nested too deeply."""
+    """A record with only values that JSON can hold; None if it is nested too deeply."""
     try:
         plain: dict[str, Any] = _plain(record)
     except ValueError:

@@ -25,7 +25,7 @@ class ServerState:
     """The models, their looks, the folder of runs and the metrics."""
 
     models: Models
-    runs: Path | None = None  # the Runs page shows the runs in this folder besides those of the models
+    runs: Path | None = None  # the Runs page shows the runs in this folder, and those of the served models
     api_key: str | None = None
     neighbours: Neighbours | None = None  # the other processes of this server
     embedders: tuple[str, ...] = ()  # origins whose pages may show read-only views in a frame

@@ -20,20 +20,20 @@ __all__ = ["Pool", "is_small", "offload", "parse_apart"]
 
 Result = TypeVar("Result")
 P = ParamSpec("P")
-#: Threads of a pool, and most of them for one client: a picture may take minutes.
+#: How many threads a pool has, and how many of them one client may use at a time: a picture may take minutes.
 THREADS, EACH = 4, 2
 #: Requests up to this size are parsed on the event loop, because handing them to a thread would take longer.
 SMALL_BYTES = 1024
-#: How many times as long as a request took to parse its client waits before its next one is parsed.
+#: After a request is parsed, its client waits this many times as long as that took before its next request is parsed.
 REST = 3.0
 
 
 class Pool:
     """A few threads with a bounded queue.
 
-    With ``rest``, a client pauses after each of its jobs, for so many times as long as the job took. Python's JSON
-    parser, for example, stops all other threads until it is done, so a client that sends many large requests would
-    otherwise leave hardly any time for the answers to others.
+    With ``rest``, the next job of a client starts only after a pause, ``rest`` times as long as its last job took.
+    Python's JSON parser, for example, stops all other threads until it is done, so a client that sends many large
+    requests would otherwise leave hardly any time for answers to other clients.
     """
 
     def __init__(self, waiting: int, threads: int = THREADS, each: int = EACH, rest: float = 0.0) -> None:
@@ -116,8 +116,8 @@ class Pool:
                 self._changed.wait(min(rests, default=None))
 
 
-#: The threads that parse requests up to these sizes in bytes, so that a page of text does not wait for megabytes. The
-#: number of requests is limited before, so these queues need no limit.
+#: One thread parses requests of up to 64 KiB and another parses larger ones, so that a page of text does not wait for
+#: megabytes. ``Guard`` has already limited the number of requests, so these queues need no limit.
 _parsers = {size: Pool(sys.maxsize, threads=1, each=1, rest=REST) for size in (1 << 16, sys.maxsize)}
 #: Only two large requests are read at a time, so that many of them cannot use up the processor.
 _readers = Pool(sys.maxsize, threads=2, each=1)

@@ -2,7 +2,7 @@
 
 We count the seconds of computing that each client and each request has used; the client or request that has used the
 least is next, so a large request waits for others as often as they wait for it. A new client starts with the same
-count as the client served last. So it need not make up for what others used before, and absence does not save up time.
+count as the client served last. So new and old clients get equal shares, and nobody can save up time by staying away.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Job:
     function: Callable[[], Any] | None = None  # if it returns a generator, that runs in turns
     inputs: Sequence[Any] = ()
     options: dict[str, Any] = field(default_factory=dict)
-    key: Hashable = None  # jobs with the same key share batches; None: alone, and all at once
+    key: Hashable = None  # jobs with the same key share batches; None: all inputs in one batch, without other jobs
     computation: Computation[Any] = field(default_factory=Computation)
     number: int = field(default_factory=lambda: next(_numbers))
     since: float = field(default_factory=time.monotonic)
@@ -56,7 +56,7 @@ class Job:
 class _Client:
     jobs: list[Job] = field(default_factory=list)
     used: float = 0.0
-    level: float = 0.0  # what its request served last had used
+    level: float = 0.0  # how much its request that was served last had used
 
 
 class Queue:
@@ -65,7 +65,7 @@ class Queue:
     def __init__(self, most: int) -> None:
         self._most = most
         self._clients: dict[str, _Client] = {}
-        self._level = 0.0  # what the client served last had used
+        self._level = 0.0  # how much the client that was served last had used
 
     def __len__(self) -> int:
         return sum(len(client.jobs) for client in self._clients.values())

@@ -1,8 +1,8 @@
 """One head of a real model as a document for ``saccade explain``.
 
 A trace keeps queries, keys and masks, which are enough to compute the weights. To get the values, the same forward pass
-is watched once more. The walkthrough starts from X, what enters the layer, if the head's queries, keys and values are
-products of it; the bias of a projection is the last row of its matrix, and X has a column of ones for it. W_O consists
+is watched once more. If the head's queries, keys and values are products of X, the input of the layer, the walkthrough
+starts from X; the bias of a projection is the last row of its matrix, and X has a column of ones for it. W_O consists
 of the head's rows of the output matrix; its bias and the other heads are not part of the walkthrough.
 """
 
@@ -71,7 +71,7 @@ def _direct(call: Call, rows: range) -> dict[str, Any]:
 
 
 class _Entering:
-    """Records what enters the projections of a layer while it runs."""
+    """Records the inputs of the projections of a layer while the layer runs."""
 
     def __init__(self, layer: MultiHead | None) -> None:
         self.layer = layer
@@ -97,7 +97,7 @@ class _Entering:
         x, source = (kept[0][batch].double().cpu() for kept in self.seen.values())
         if max(x.shape[1], source.shape[1]) > MAX_OUTPUT:
             return None
-        has_source = not is_self or len(rows) != len(x)  # some rows look at all of them
+        has_source = not is_self or len(rows) != len(x)  # a few rows still attend to all positions
         width, group = layer.head_width, head * layer.num_key_heads // layer.num_heads
         own = slice(head * width, (head + 1) * width)
         key, value = (
@@ -127,7 +127,7 @@ def _with_bias(x: Tensor, layer: torch.nn.Linear, columns: slice) -> tuple[Tenso
 
 
 def _call(look: Look, name: str, head: int) -> Call:
-    """The call of this attention with its values, from the same forward pass with the same edits."""
+    """Repeat the forward pass of the look, with the same edits; return the call of this attention with its values."""
     predictor, edits = look.served.predictor, look.edits
     with ExitStack() as entered:
         entered.enter_context(

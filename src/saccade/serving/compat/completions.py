@@ -70,7 +70,7 @@ class CompletionBody(BaseModel):
         return [self.prompt] if isinstance(self.prompt, str) else self.prompt
 
     def options(self) -> dict[str, Any]:
-        """The same options under the names of our models. Without a seed, every request gets a random seed."""
+        """The options of the request by the names that our models use. Without a seed, a random seed is chosen."""
         temperature = 1.0 if self.temperature is None else self.temperature
         return {
             "max_tokens": self.max_tokens or 16,
@@ -163,7 +163,7 @@ def _described(name: str) -> dict[str, Any]:
 
 
 def _frame(model: str) -> dict[str, Any]:
-    """The fields that every answer or piece of an answer starts with."""
+    """The fields at the start of every answer, or of every piece of a streamed answer."""
     name = f"cmpl-{secrets.token_hex(12)}"
     return {"id": name, "object": "text_completion", "created": int(time.time()), "model": model}
 

@@ -1,9 +1,9 @@
 """Language detection from the vocabularies of the translation models.
 
 A translation model has a vocabulary for each of its two languages. From the entries of a vocabulary, we estimate how
-likely each letter is after the two before it; because vocabularies are ordered by frequency, an entry counts by its
-rank, following Zipf's law. The detected language is the one that makes the letters of the text most likely. Only
-languages of served models can be detected, and a vocabulary that both sides share cannot tell them apart: they come out
+likely each letter is after the two before it. Vocabularies are ordered by frequency, so the entry with rank r counts
+1/r, following Zipf's law. The detected language is the one that makes the letters of the text most likely. Only
+languages of served models can be detected, and two languages that share one vocabulary cannot be told apart: they are
 equally likely.
 """
 
@@ -21,9 +21,9 @@ from saccade.text import SPECIAL_TOKENS, Tokenizer
 
 __all__ = ["Detected", "Detector", "language_name"]
 
-#: Number of letters of a text that are used.
+#: Only this many characters at the start of a text are used.
 MOST_LETTERS = 1000
-#: The count of an n-gram that was never seen, relative to the rarest one that was.
+#: The count of a trigram that was never seen, relative to the count of the rarest one that was seen.
 SMOOTHING = 0.1
 #: Overlapping trigrams are not independent, so the evidence of each counts only this much.
 EVIDENCE = 0.3
@@ -51,7 +51,7 @@ class Detected(NamedTuple):
 
 
 class _Letters:
-    """Probabilities of a letter after two others, from the entries of vocabularies."""
+    """The probability of each letter after two others, estimated from the entries of vocabularies."""
 
     def __init__(self) -> None:
         self._trigrams: defaultdict[str, float] = defaultdict(float)

@@ -119,7 +119,7 @@ class _HtmlReader(HTMLParser):
         self.parts.add(f"<?{data}>")
 
     def parse_marked_section(self, i: int, report: int = 1) -> int:
-        """Keep ``<![...>`` as it is; Python's own method raises an AssertionError if it does not know its name."""
+        """Keep ``<![...>`` unchanged; Python's own method raises an AssertionError for names that it does not know."""
         closing = "]]>" if self.rawdata.startswith("<![CDATA[", i) else ">"
         end = self.rawdata.find(closing, i)
         if end < 0:

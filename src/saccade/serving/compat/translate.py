@@ -60,7 +60,8 @@ def _documented(body: type[BaseModel]) -> dict[str, Any]:
 async def translate(request: Request) -> dict[str, Any]:
     """Translate texts.
 
-    With the source "auto", the answer has ``detectedLanguage``; on request, it has ``alternatives``.
+    If ``source`` is "auto", the answer has ``detectedLanguage``; if ``alternatives`` is more than 0, it also has up to
+    that many other translations.
     """
     state = state_of(request)
     fields = await read_fields(request)
@@ -131,7 +132,7 @@ def _check_length(state: ServerState, text: str) -> None:
 
 
 def _model(state: ServerState, source: str, target: str) -> Served | None:
-    """The model from one language to another; None if they are the same."""
+    """The model that translates from one language to another; None if both are the same language."""
     pairs = state.models.translators()
     known = {code for pair in pairs for code in pair}
     if not known and state.models.pending:
@@ -176,7 +177,7 @@ def _joined(
     done: dict[str, list[Answer]],
     alternatives: int,
 ) -> list[tuple[str, list[str]]]:
-    """Put the translations of the sentences where the sentences were."""
+    """Replace the sentences of each text by their translations."""
     answers = {name: iter(found) for name, found in done.items()}
     results: list[tuple[str, list[str]]] = []
     for served, text, segmented in zip(routes, texts, cut, strict=True):

@@ -1,4 +1,4 @@
-"""One connection, which a client cannot hold forever by sending slowly or by not reading its answer."""
+"""One connection to a client, with time limits for sending a request and for reading its answer."""
 
 from __future__ import annotations
 
@@ -25,22 +25,23 @@ KEPT_OPEN = 75
 OTHER_FILES = 96
 #: The limit on open files that the server requests, if the system allows it.
 WANTED_FILES = 4096
-#: Most bytes of a request line with its headers. The address of a page may hold a whole text: 20,000 characters, each
-#: encoded in up to 12 bytes.
+#: The most bytes of a request line with its headers. The address of a page may contain a whole text: 20,000 characters,
+#: each encoded in up to 12 bytes.
 LONGEST_HEAD = 1 << 18
 #: Most bytes of the path alone, of one header, and of all headers without the request line.
 LONGEST_PATH, LONGEST_HEADER, LONGEST_HEADERS = 4096, 1 << 13, 1 << 15
-#: Most headers of a request, and most bytes that are parsed in one go: each header takes time, however short it is, and
-#: nobody else is answered meanwhile.
+#: The most headers of a request, and the most bytes that are parsed in one go: parsing a header takes time, however
+#: short it is, and no other request is answered in the meantime.
 MOST_HEADERS, PARSED_BYTES = 100, 1 << 14
-#: So does each piece of a chunked body: some may have any size, and more are taken if they are this long on average.
+#: Each chunk of a chunked body takes time too: the first hundred may be short, but with more, the chunks must have at
+#: least this many bytes on average.
 FREE_CHUNKS, LEAST_CHUNK = 100, 256
 
 
 def most_connections(wanted: int) -> tuple[int, int]:
     """Return how many connections the system allows, and how many to accept at once.
 
-    A process without a free file descriptor can neither accept connections nor read files, so we stop well before.
+    A process without a free file descriptor can neither accept connections nor read files, so some are left free.
     """
     try:
         import resource
@@ -57,7 +58,7 @@ def most_connections(wanted: int) -> tuple[int, int]:
 
 
 class _Received(ReceiveBuffer):
-    """What h11 has received of a request and not parsed yet, with limits on the number and the length of lines."""
+    """The bytes of a request that h11 has received but not parsed, with limits on the number and length of lines."""
 
     _bytes = _chunks = 0  # of the body
 
@@ -67,7 +68,7 @@ class _Received(ReceiveBuffer):
         return self
 
     def maybe_extract_lines(self) -> list[bytearray] | None:
-        """The lines of a head, or those after a chunked body."""
+        """The lines of a request's head, or the headers after a chunked body."""
         lines = super().maybe_extract_lines()
         if lines:
             self._bytes, self._chunks = len(self), 0
@@ -84,7 +85,7 @@ class _Received(ReceiveBuffer):
         return lines
 
     def maybe_extract_next_line(self) -> bytearray | None:
-        """The line before a piece of a chunked body."""
+        """The line before a chunk of the body, which gives its size."""
         line = super().maybe_extract_next_line()
         if line is not None:
             self._chunks += 1
@@ -97,7 +98,7 @@ class _Received(ReceiveBuffer):
 
 
 class JoinedWrites:
-    """A transport that sends together what is written together, such as the head of an answer and its body.
+    """A transport that sends what is written at about the same time together, such as an answer's head and its body.
 
     With several processes, each packet also costs the supervisor two system calls.
     """
@@ -160,7 +161,7 @@ class Connection(H11Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no complete request is waiting for its answer, other than a refusal that is held back."""
+        """Whether no complete request is waiting for its answer; a request whose refusal is delayed does not count."""
         cycle = self.cycle
         if cycle is None or cycle.response_complete or cycle.scope["state"].get("is_refused"):
             return True
@@ -229,11 +230,11 @@ class Connection(H11Protocol):
 
 
 def _reason(error: BaseException | None) -> tuple[int, str]:
-    """Return the status and the sentence for a request that h11 refuses. h11 only reports whether the head is too
-    long."""
+    """Return the status and the sentence for a request that h11 refuses. If the head is too long, h11 does not say what
+    the limit is."""
     status = error.error_status_hint if isinstance(error, h11.RemoteProtocolError) else 400
     if status == 501:
-        return 400, "The only Transfer-Encoding that this server knows is chunked, once."
+        return 400, "The request has a Transfer-Encoding that this server does not support; use chunked, only once."
     if status == 400:
         return 400, "This is not a valid HTTP request."
     return status, str(error) if "more than" in str(error) else f"The headers are longer than {LONGEST_HEAD:,} bytes."

@@ -36,10 +36,10 @@ def event_stream(
     inputs: Sequence[Any] = (),
     options: dict[str, Any] | None = None,
 ) -> StreamingResponse:
-    """Stream to the client what ``work`` sends from the model's thread, until the client disconnects.
+    """Run ``work`` in the model's thread and stream what it sends to the client, until the client disconnects.
 
-    Whenever ``work`` yields, other requests may have their turn. It should take about as long as answering the inputs.
-    It enters the queue before the answer starts, so a full queue can still be reported with 429.
+    Whenever ``work`` yields, other requests get their turn. It should take about as long as answering ``inputs``. It
+    enters the queue before the response starts, so if the queue is full, the request can still be refused with 429.
     """
     loop = asyncio.get_running_loop()
     sent: asyncio.Queue[Any] = asyncio.Queue()

@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 ALWAYS = ("/health", "/ready", "/metrics")
 #: Answered without a key, like the page itself.
 OPEN = ("/health", "/ready", "/languages", "/docs", "/openapi.json", "/static/")
-#: The addresses of the page, which is one file.
+#: The paths of the studio's pages, all of which are the same HTML file.
 PAGES = ("/", "/learn", "/ask", "/walk", "/map", "/runs", "/words")
 #: These also accept the key in the body, and check it themselves.
 KEY_IN_BODY = ("/translate", "/detect")
@@ -52,7 +52,7 @@ class Guard:
         self.state = state
         self.hosts = frozenset(host.lower() for host in hosts)
         limits = state.limits
-        bodies, requests = "The requests in progress are too large together", "There are too many requests at once"
+        bodies, requests = "The requests in progress have too many bytes", "There are too many requests at once"
         self._bodies = Places(limits.all_bodies, limits.address_bodies, bodies)
         self._places = Places(limits.requests, limits.address_requests, requests)
         self._strange_bodies = Places(limits.strange_bodies, limits.strange_bodies // 4, bodies)
@@ -141,9 +141,9 @@ class Guard:
 
 
 def _without_unread(scope: Scope) -> Scope:
-    """Leave out what nobody here reads, because FastAPI would decode it: cookies, and the query strings of pages.
+    """Remove what no route reads, because FastAPI would decode it: cookies, and the query strings of pages.
 
-    Other query strings may not be long.
+    Refuse other query strings that are too long.
     """
     query = b"" if scope["path"] in PAGES else scope.get("query_string", b"")
     if len(query) > LONGEST_QUERY:

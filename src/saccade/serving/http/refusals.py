@@ -18,7 +18,7 @@ __all__ = ["Refused", "refusal", "sentence_of", "status_of"]
 _NOT_FIELDS = ("body", "query", "path", "header", "str", "list[str]", "list[constrained-str]")
 
 
-#: What a browser shows at an address that is no page.
+#: The page that a browser shows if there is no page at an address.
 _NO_PAGE = """<!doctype html>
 <html lang="en"><title>There is no page here · Saccade</title>
 <p>There is no page at this address. <a href="/">Open the studio</a></p></html>

@@ -35,7 +35,7 @@ ROUTE_THREADS = 2
 
 
 class _Server(uvicorn.Server):
-    """Stops without raising the signal again, because stopping on request is not an error."""
+    """Uvicorn's server, but when it stops, it does not raise the signal again: stopping on request is not an error."""
 
     def __init__(self, config: uvicorn.Config, app: Guard) -> None:
         super().__init__(config)
@@ -93,7 +93,7 @@ def accept_waiting(listening: socket.socket) -> Iterator[socket.socket]:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 picks a free one."""
+    """Return a socket that listens at this address; with port 0, the system picks a free port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # With the protocol named, asyncio sets TCP_NODELAY; otherwise small packets could wait 40 ms.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -143,12 +143,12 @@ def make_server(
 
 
 def _behind(door: Door, kind: type[Connection], **arguments: Any) -> Handshake:
-    """Make connections of this kind that first complete a TLS handshake."""
+    """Make a connection of this kind that starts with a TLS handshake."""
     return Handshake(door, functools.partial(kind, **arguments))
 
 
 def quieten() -> None:
-    """Keep asyncio from logging that a client has left in the middle of its answer, which is no fault of the server."""
+    """Keep asyncio from logging that a client has disconnected in the middle of its answer, which is not an error."""
     logging.getLogger("asyncio").setLevel(logging.ERROR)
 
 
@@ -163,8 +163,8 @@ def serve(
     # Requests are short: distributing their texts to threads would take longer than tokenizing them.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     is_relayed = listening.family not in (socket.AF_INET, socket.AF_INET6)
-    # The many objects of the models and libraries stay for good: without them, looking for garbage takes a tenth of the
-    # time, during which nobody is answered.
+    # The many objects of the models and libraries are never freed. If the garbage collector skips them, it takes a
+    # tenth of the time, and no request is answered while it runs.
     gc.collect()
     gc.freeze()
     app.state.models.watch()

@@ -1,6 +1,6 @@
 """Shares of the event loop, so that a client with many connections leaves time for the requests of others.
 
-Everything that no thread computes runs on the event loop: reading requests, refusing them, sending answers. Each takes
+Reading requests, refusing them and sending answers all happen on the event loop, one after another. Each takes a few
 milliseconds at most, but a client can send hundreds of requests at once.
 """
 
@@ -18,12 +18,12 @@ from saccade.serving.http.refusals import Refused
 
 __all__ = ["Shares", "Timed"]
 
-#: How many times as long as its last request took an address waits before its next one begins, if others send too; and
-#: at most this many seconds, however much it used while it was alone.
+#: If other addresses send requests too, an address waits before its next request: this many times as long as its last
+#: one took, but at most so many seconds, however much time it used while it was alone.
 REST, LONGEST_REST = 2.0, 1.0
-#: Seconds after its last request during which an address counts as one of the others.
+#: For this many seconds after its last request, an address counts as sending requests.
 PRESENT = 1.0
-#: Most requests of one address that wait to begin.
+#: How many requests of one address may wait to begin.
 MOST_WAITING = 256
 
 
@@ -37,7 +37,7 @@ class Shares:
         self._last = self._other = ("", float("-inf"))  # the addresses that sent last, and when
 
     async def enter(self, address: str) -> None:
-        """Wait until a request of this address may begin: at once if no other address sends requests."""
+        """Wait until a request of this address may begin; if no other address sends requests, it begins at once."""
         now = time.monotonic()
         if self._last[0] != address:
             self._other = self._last

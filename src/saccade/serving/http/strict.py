@@ -16,8 +16,8 @@ from saccade.serving.threads import parse_apart
 __all__ = ["StrictRoute", "parse_json"]
 
 
-#: Most lists and objects in one request, how deep they may be nested, and most keys of one object. Python makes an
-#: object of each, and nobody else is answered meanwhile.
+#: The most lists and objects in one request, how deep they may be nested, and the most keys of one object. Python makes
+#: an object for each, and no other request is answered in the meantime.
 MOST_CONTAINERS, DEEPEST, MOST_KEYS = 100_000, 64, 1000
 #: A string, up to the end of the text if nothing closes it.
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)

@@ -31,7 +31,7 @@ def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
 
 
 class Door:
-    """The connections whose handshake is not done yet, limited in number."""
+    """The connections whose TLS handshake is not done yet; if there are too many, it closes one of them."""
 
     def __init__(self, context: ssl.SSLContext, most: int) -> None:
         self.context = context

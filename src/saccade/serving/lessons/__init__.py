@@ -38,14 +38,14 @@ LESSONS = {
     "demo": Lesson("a translator in which one link decides", 2, None),
     "one-vector": Lesson("a recurrent translator that remembers a sentence as one vector", 2, "one-vector.toml"),
     "with-attention": Lesson("the same translator with attention", 3, "with-attention.toml"),
-    "digits": Lesson("a classifier of handwritten digits, cut into patches", 1, "digits.toml"),
+    "digits": Lesson("a classifier that reads handwritten digits as patches", 1, "digits.toml"),
     "walkers": Lesson("a model of agents that follow each other and give way", 2, "walkers.toml"),
     "hairpins": Lesson("a model of RNA sequences that fold into hairpins", 2, "hairpins.toml"),
 }
 
 
 def describe_lessons(models: Models) -> dict[str, Any]:
-    """Describe the models that can be trained, by the names under which they are served."""
+    """Describe the models that can be trained for lessons; the keys are the names under which they are served."""
     return {
         name: {"about": one.about, "minutes": one.minutes, "ready": name in models} for name, one in LESSONS.items()
     }

@@ -51,7 +51,7 @@ class Upstream:
 
 
 class _Response:
-    """Follows the bytes of one answer to its end."""
+    """Follows one answer in the bytes that a worker sends, to find out where it ends."""
 
     def __init__(self, *, has_body: bool, is_certain: bool = True) -> None:
         self.has_begun = False
@@ -117,7 +117,7 @@ class _ToWorker(asyncio.Protocol):
 
 
 class _FromClient(asyncio.Protocol):
-    """The connection of a client. It always belongs to a connection to a worker, whose time limits apply to it."""
+    """The connection of a client, paired with its own connection to a worker, whose time limits apply to both."""
 
     def __init__(self, relay: Relay) -> None:
         self.relay = relay
@@ -191,7 +191,7 @@ class _FromClient(asyncio.Protocol):
             self._reader_timer = None
 
     def worker_lost(self, worker: _ToWorker) -> None:
-        """The worker has closed its connection: on purpose, or because it died."""
+        """Called when the worker has closed its connection, on purpose or because it died."""
         self.worker = None
         if self.transport.is_closing():
             return

@@ -29,8 +29,8 @@ Started = Callable[[socket.socket], None]
 _log = logging.getLogger(__name__)
 #: Seconds before a worker that died right after its start is started again; doubled each time.
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
-#: How many times more connections the supervisor holds than the workers do. Only a worker knows whether a request that
-#: has begun is complete, so the workers must have too many, and close some, before the supervisor has.
+#: How many times as many connections the supervisor allows as all workers together. Only a worker knows whether a
+#: request that has begun is complete, so the workers must reach their limit, and close connections, first.
 SPARE = 1.25
 
 

@@ -23,7 +23,7 @@ __all__ = ["Settings", "socket_path"]
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a worker. They are sent through a pipe, because every user can read a command line."""
+    """The settings of a worker. They are sent through a pipe, because all users of a machine can read command lines."""
 
     models: list[tuple[str | None, str]]  # names and folders
     limits: Limits
@@ -53,7 +53,7 @@ def bind(folder: Path, number: int) -> socket.socket:
 
 
 def work() -> None:
-    """Answer until SIGTERM, or until the supervisor is gone."""
+    """Answer requests until SIGTERM, or until the supervisor has stopped."""
     supervisor = os.fdopen(os.dup(1), "w")  # is told whether the worker is ready, and reads nothing else:
     os.dup2(2, 1)  # what libraries print goes to stderr
     given = json.loads(sys.stdin.readline())

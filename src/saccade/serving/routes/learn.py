@@ -25,7 +25,7 @@ __all__ = ["router"]
 
 router = APIRouter(prefix="/api/learn", route_class=StrictRoute, tags=["learn"])
 
-#: Numbers of a recurrent network that are shown at most, along both sides.
+#: The most steps of a recurrent network that are shown, and its largest width.
 MOST_STEPS, MOST_WIDTH = 100, 64
 
 
@@ -69,7 +69,7 @@ def lessons(request: Request) -> dict[str, Any]:
 
 @router.post("/lessons/{name}", status_code=202)
 def train(request: Request, name: str) -> dict[str, str]:
-    """Train one of these models in the background; /api/models shows its progress, and then the model."""
+    """Train one of the small models in the background; /api/models shows its progress and, at the end, the model."""
     state = state_of(request)
     train_lesson(state.models, name, state.runs, alone=state.neighbours is None)
     return {"name": name}
@@ -77,7 +77,8 @@ def train(request: Request, name: str) -> dict[str, str]:
 
 @router.post("/lengths/{name}", response_class=StreamingResponse, responses=EVENTS)
 async def lengths(request: Request, name: str) -> StreamingResponse:
-    """How many held-out sentences of the built-in corpus a model translates exactly right, by their length."""
+    """How well a model translates held-out sentences of the built-in corpus: BLEU for each range of lengths, and how
+    many sentences are exactly right."""
     served = state_of(request).models[name]
     if not can_be_measured(served.predictor):
         raise Refused(

@@ -32,7 +32,7 @@ __all__ = ["router"]
 
 router = APIRouter(prefix="/api/looks", tags=["looks"])
 
-#: Most rows and columns of weights in one answer.
+#: The most rows and the most columns of weights in one answer.
 MOST = 1024
 _MEDIA = {
     "png": "image/png",
@@ -150,8 +150,8 @@ async def overview(
 
 @router.get("/{id}/measures")
 async def measures(request: Request, id: str) -> dict[str, list[dict[str, float | None]]]:
-    """For each head: its entropy in bits, its mean distance, and its mean weight on certain tokens, such as the
-    previous."""
+    """For each head: its entropy in bits, its mean distance, and its mean weight on the previous token, on equal
+    tokens and on the token itself."""
 
     def measure(look: Look) -> dict[str, list[dict[str, float | None]]]:
         for name in look.view.names:
@@ -192,11 +192,11 @@ async def between(
     first: Annotated[int, Query(ge=1, le=10**6)],
     second: Annotated[int, Query(ge=1, le=10**6)],
 ) -> list[dict[str, Any]]:
-    """What the model looked at to decide whether two places of the input pair, counted from 1, for each head."""
+    """For each head, what the model looked at to decide whether two positions of the input (from 1) pair."""
 
     def find(look: Look) -> list[dict[str, Any]]:
         if look.answer is None:
-            raise Refused(400, "This text was only read, so no answer was written.")
+            raise Refused(400, "This text was read for a map, so the model did not answer it.")
         return look.answer.between(first, second)
 
     return await wait_for(request, state_of(request).looks.draw(id, find))

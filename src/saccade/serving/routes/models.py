@@ -30,9 +30,9 @@ __all__ = ["router"]
 
 router = APIRouter(prefix="/api/models", route_class=StrictRoute, tags=["models"])
 
-#: Openings of one model that are kept, each for other options.
+#: How many results of ``find_opening`` are kept for one model, each for different options.
 MOST_OPENINGS = 16
-#: Answers, with their alternatives, that are written on the event loop; more are written in a thread.
+#: Up to this many answers, counting alternatives, are written on the event loop; more are written in a thread.
 MOST_AT_ONCE = 8
 
 Options = Annotated[dict[str, Any], Field(max_length=32)]
@@ -58,7 +58,7 @@ class StreamBody(_Body):
 
 
 class OpeningBody(_Body):
-    """The options to answer with."""
+    """The model's options for answering its examples."""
 
     options: Options = {}
 
@@ -72,7 +72,7 @@ class EffectsBody(StreamBody):
 
 
 class LookBody(EffectsBody):
-    """An input whose attention is wanted, and changes to the model or the input."""
+    """An input whose attention is requested, and changes to the model or the input."""
 
     which: Annotated[StrictInt, Field(ge=0, le=1000)] = 0  # 0: the best answer; n: the n-th alternative
     without_links: Annotated[list[tuple[StrictStr, StrictInt, StrictInt]], Field(fail_fast=True, max_length=1000)] = []
@@ -83,7 +83,7 @@ class LookBody(EffectsBody):
 
 
 class MapBody(_Body):
-    """A text of any length."""
+    """A long text to read for a map."""
 
     text: StrictStr
 
@@ -209,8 +209,8 @@ async def look(request: Request, name: str, body: LookBody) -> dict[str, Any]:
 
 @router.post("/{name}/effects", response_class=StreamingResponse, responses=EVENTS)
 async def effects(request: Request, name: str, body: EffectsBody) -> StreamingResponse:
-    """What the answer to a text depends on: each word is left out in turn, and an event tells the log-probability of
-    the answer and of each of its tokens without it."""
+    """What the answer to a text depends on: each word is left out in turn, and an event gives the log-probability of
+    the answer, and of each of its tokens, without that word."""
     state = state_of(request)
     served = state.models[name]
     _, text = await _edited_input(request, served, body, state.limits)
@@ -221,7 +221,7 @@ async def effects(request: Request, name: str, body: EffectsBody) -> StreamingRe
     def measure(send: Any) -> Iterator[None]:
         records = words_left_out(served.predictor, text, body.options)
         while True:
-            with edit(served.predictor.model, without_heads=body.without_heads):  # not what runs between two words
+            with edit(served.predictor.model, without_heads=body.without_heads):  # not while other requests run
                 record = next(records, None)
             if record is None:
                 return

@@ -35,7 +35,7 @@ MEDIA = {
 # These three need no thread, so they answer even when all threads are busy.
 @router.get("/health", tags=["server"])
 async def health() -> dict[str, str]:
-    """Whether the server runs."""
+    """Whether the server is running."""
     return {"status": "ok"}
 
 
@@ -69,13 +69,13 @@ async def metrics(request: Request, own: bool = False) -> PlainTextResponse:
 
 @router.get("/openapi.json", include_in_schema=False)
 async def openapi(request: Request) -> Response:
-    """The API for programs."""
+    """The description of the API for programs, as an OpenAPI document."""
     return Response(_document(request.app)[0], media_type="application/json")
 
 
 @router.get("/docs", include_in_schema=False)
 async def docs(request: Request) -> HTMLResponse:
-    """The API as a page."""
+    """The description of the API as a web page."""
     return HTMLResponse(_document(request.app)[1])
 
 
@@ -98,7 +98,7 @@ for _address in PAGES:
 async def static(name: str) -> Response:
     """A file of the studio.
 
-    Browsers may keep it for good if the address contains its version, as in the page itself.
+    If the address contains the version of the files, as the links in the page do, browsers may keep the file for ever.
     """
     version, _, rest = name.partition("/")
     if version == _version():

@@ -1,4 +1,4 @@
-"""Running and finished training runs: metrics, and probes of one example's attention."""
+"""Training runs, running or finished: their metrics, and their probes, which record the attention for one example."""
 
 from __future__ import annotations
 

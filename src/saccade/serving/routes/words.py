@@ -18,7 +18,7 @@ router = APIRouter(prefix="/api/models/{name}/words", tags=["words"])
 
 Word = Annotated[str, Query(min_length=1, max_length=200)]
 Side = Annotated[str | None, Query(max_length=20, description="For a translation model: source or target.")]
-#: Most chosen words of a map, and most others.
+#: The most words that can be chosen for a map, and the most other words on it.
 MOST = 100
 
 
