@@ -220,7 +220,7 @@ LONG = {
         400,
         b"not valid JSON",
     ),
-    "two encodings": (HEAD + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 400, b"does not support; use chunked"),
+    "two encodings": (HEAD + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 400, b"use chunked, only once"),
     "101 trailers": (CHUNKED + b"0\r\n" + b"X: a\r\n" * 102 + b"\r\n", 431, b"more than 100 headers"),
 }
 
