@@ -1,4 +1,4 @@
-"""Texts in which one word decides another, from the built-in corpus, and a small encoder that tags the decided word.
+"""Texts from the built-in corpus in which one word decides what another means, and a small encoder that tags the other.
 
 "It" and "they" have the gender of a noun: "The cat ate the mouse because it was hungry" (il) or "... slow" (elle). The
 meaning of "bank" follows from a word such as "river" or "street"; two such sentences stand in a row, so that each
@@ -52,12 +52,12 @@ class Case(NamedTuple):
     decided: int
     deciding: int
     rival: int
-    answer: int  # a number in ANSWERS
+    answer: int  # an index into ANSWERS
     rival_answer: int
 
 
 def _pronoun_case(example: Example) -> Case | None:
-    """The case of a sentence, unless the English pronoun tells the gender or the gender of a noun is not known."""
+    """Return the case of a sentence; None if the English pronoun shows the gender or a noun's gender is not known."""
     (link,) = example.links
     nouns = [place for place, tag in enumerate(example.tags) if tag == "NOUN" and place != link.antecedent]
     known = [place for place in (link.antecedent, *nouns) if example.source[place] in _GENDERS]
@@ -77,7 +77,7 @@ def _bank_case(own: Example, other: Example, own_is_first: bool) -> Case:
 
 
 def hidden(case: Case) -> Case:
-    """The text without its deciding word: what is not there cannot be meant, so the rival decides."""
+    """Return the text with its deciding word hidden; the right answer is then the rival's."""
     words = (*case.words[: case.deciding], HIDDEN, *case.words[case.deciding + 1 :])
     return case._replace(words=words, answer=case.rival_answer)
 
@@ -92,14 +92,14 @@ class Corpus:
         self._random = random.Random(seed)
 
     def draw(self, word: str, count: int) -> list[Case]:
-        """Draw cases of one of WORDS."""
+        """Draw cases of one ambiguous word, "it" or "bank"."""
         if word == "it":
             return self._random.choices(self.pronouns, k=count)
         pairs = (self._random.sample(self.banks, 2) for _ in range(count))
         return [_bank_case(own, other, self._random.random() < 0.5) for own, other in pairs]
 
     def contrasts(self, word: str, count: int) -> list[Case]:
-        """Draw different cases in which the rival would give another answer."""
+        """Draw distinct cases in which the rival would give another answer."""
         drawn = dict.fromkeys(case for case in self.draw(word, 6 * count) if case.answer != case.rival_answer)
         return list(drawn)[:count]
 
@@ -116,7 +116,7 @@ def vocabulary_of(corpus: Corpus) -> dict[str, int]:
 
 
 class DecidedWordTagger(nn.Module):
-    """One layer of attention. A query and a key see a word, its place and the two words that follow, so that "it" knows
+    """A tagger with one attention layer. Queries and keys contain a word and the two words after it, so that "it" knows
     what is said of it and a noun knows its verb. A value is a word alone, so that a gender can only come from a noun.
     """
 
@@ -140,7 +140,7 @@ class DecidedWordTagger(nn.Module):
 
 
 def answer_of(model: DecidedWordTagger, case: Case, vocabulary: dict[str, int], *without: tuple[str, int, int]) -> int:
-    """The number of the likeliest answer, without some links."""
+    """Return the index in ANSWERS of the likeliest answer when the links in ``without`` are cut."""
     with torch.inference_mode(), edit(model, without_links=without):
         return int(model(*padded([case], vocabulary))[0, case.decided].argmax())
 
@@ -148,7 +148,7 @@ def answer_of(model: DecidedWordTagger, case: Case, vocabulary: dict[str, int], 
 def train_tagger(corpus: Corpus, vocabulary: dict[str, int], *, steps: int, ordered: bool) -> DecidedWordTagger:
     """Train a tagger. In a quarter of the texts the deciding word is hidden.
 
-    With ``ordered`` heads, only the first works in every second batch (nested dropout, Rippel 2014), so that it learns
+    With ``ordered``, only the first head is used in every second batch (nested dropout, Rippel 2014), so that it learns
     to do without the others.
     """
     model = DecidedWordTagger(len(vocabulary) + 1)

@@ -42,6 +42,6 @@ class Experiment:
 
     @property
     def refuted_if(self) -> str:
-        """What would refute the claim."""
+        """A sentence that says which result would refute the claim."""
         side = "below" if self.direction == "at least" else "above"
         return f'The claim is refuted if the whole 95% interval of "{self.decisive}" is {side} {self.bound:g}.'

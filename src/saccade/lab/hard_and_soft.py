@@ -26,7 +26,7 @@ KINDS = {"soft": False, "hard": True}
 
 
 class LookUp(nn.Module):
-    """Items with a key and a value; a question names a key. Attention reads one value, or the mean of all."""
+    """Looks up the value of a key among items. Hard attention reads one value, soft attention the mean of all."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class LookUp(nn.Module):
         self.value, self.output = nn.Embedding(VALUES, WIDTH), nn.Linear(WIDTH, VALUES)
 
     def forward(self, keys: Tensor, values: Tensor, asked: Tensor, *, hard: bool) -> tuple[Tensor, Tensor]:
-        """Logits (B, VALUES), and the log-probability of the item that was drawn, which is 0 for soft attention."""
+        """Return logits (B, VALUES), and the log-probability of the item that was drawn; 0 for soft attention."""
         scores = torch.einsum("bd,bkd->bk", self.question(asked), self.key(keys)) / WIDTH**0.5
         weights = scores.softmax(-1)
         if not hard:
@@ -63,7 +63,7 @@ def loss_of(model: LookUp, *, hard: bool) -> Tensor:
 def gradient_noise(model: LookUp, *, hard: bool) -> float:
     """The variance of the gradient of queries and keys over batches, relative to the square of its mean.
 
-    The square of a mean over batches is too large by the variance of that mean, which is subtracted.
+    The squared mean over batches is too large by the variance of that mean, so this variance is subtracted.
     """
     gradients = []
     for _ in range(BATCHES):

@@ -12,7 +12,7 @@ WORDS = CLASSES * WORDS_PER_CLASS
 
 
 def draw_texts(count: int, seed: int) -> Tensor:
-    """Draw word ids (count, LENGTH). A class is followed by one of two classes, which the seed chooses."""
+    """Draw word ids (count, LENGTH). Only two classes, which the seed chooses, can follow a class."""
     generator = torch.Generator().manual_seed(seed)
     follow = torch.stack([torch.randperm(CLASSES, generator=generator)[:2] for _ in range(CLASSES)])
     kinds = [torch.randint(CLASSES, (count,))]

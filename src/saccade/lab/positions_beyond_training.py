@@ -1,4 +1,4 @@
-"""Do positions that a network was never trained on work?"""
+"""Can a network use positions that it was never trained on?"""
 
 from __future__ import annotations
 

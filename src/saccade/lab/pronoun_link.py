@@ -1,4 +1,4 @@
-"""What "it" refers to, and what "bank" means: does one head find the word that decides, and does its link carry it?"""
+"""What "it" refers to and what "bank" means: does one head find the deciding word, and does the answer depend on it?"""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ DECISIVE = "in percent: the head is right and its link decides, the worse of bot
 
 
 class Judged(NamedTuple):
-    """What was seen in one text, for each head (H,)."""
+    """The results for one text; each tensor has one value for each head (H,)."""
 
-    answered: bool  # rightly
+    answered: bool  # whether the answer is right
     finds: Tensor  # whether the strongest weight of the decided word is at the deciding word
     flips: Tensor  # whether the answer becomes the rival's without this link
-    flips_in_all: bool  # whether it does without the link in all heads
+    flips_in_all: bool  # whether the answer becomes the rival's without the link in all heads
 
 
 def judge(model: DecidedWordTagger, vocabulary: dict[str, int], case: Case) -> Judged:

@@ -9,7 +9,7 @@ from saccade.lab.experiment import Experiment
 
 __all__ = ["EXPERIMENTS", "experiment_named"]
 
-#: Names, each that of a module in this package with "-" for "_".
+#: The names of the experiments. Each is the name of a module in this package, with "-" instead of "_".
 EXPERIMENTS = (
     "related-words",
     "fixed-context",

@@ -120,7 +120,7 @@ def run_experiment(
     quick: bool = False,
     progress: Callable[[], object] = lambda: None,
 ) -> Results:
-    """Measure the seeds that the folder does not have yet, and write ``NAME.json`` and ``NAME.png`` into it.
+    """Run the experiment for seeds that the folder does not have yet, and write ``NAME.json`` and ``NAME.png`` into it.
 
     ``progress`` is called after each seed.
     """

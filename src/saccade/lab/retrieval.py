@@ -15,7 +15,7 @@ KEYS, VALUES, WIDTH = 8, 4, 32
 
 
 def draw_questions(count: int) -> Examples:
-    """Rows of the keys in random order, their values, and two keys; the answer is both values, in this order."""
+    """Return all keys in random order, their values and two of the keys; the answer is the two values of these keys."""
     keys = torch.rand(count, KEYS).argsort(dim=1)
     values = torch.randint(VALUES, (count, KEYS))
     asked = torch.rand(count, KEYS).argsort(dim=1)[:, :2]
@@ -25,7 +25,7 @@ def draw_questions(count: int) -> Examples:
 
 
 class Retrieval(nn.Module):
-    """One attention from the question to the items, then a feed-forward layer."""
+    """A network with one attention layer, from the question to the items, and a feed-forward layer."""
 
     def __init__(self, num_heads: int, weights: str = "softmax") -> None:
         super().__init__()

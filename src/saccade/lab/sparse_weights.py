@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["EXPERIMENT"]
 
 WEIGHTS = ("softmax", "sparsemax")
-#: Points of accuracy that may be lost for the weights to count as equally good.
+#: How many percentage points of accuracy may be lost for sparse weights to count as equally good.
 ALLOWED_LOSS = 2.0
 
 

@@ -65,7 +65,7 @@ def weights_and_effects(model: EncoderOnly, texts: Tensor) -> tuple[Tensor, Tens
 
 
 def rank_correlation(one: Tensor, other: Tensor) -> float:
-    """Spearman's; equal values share the mean of their ranks."""
+    """Spearman's rank correlation; equal values share the mean of their ranks."""
     ranks = []
     for values in (one, other):
         _, places, counts = torch.unique(values, return_inverse=True, return_counts=True)

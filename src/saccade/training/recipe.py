@@ -129,8 +129,8 @@ def read_tables(
     say: Say = lambda note: None,
     init: Path | None = None,
 ) -> Recipe:
-    """Validate a recipe given as nested tables; errors name ``where`` it comes from. ``say`` and
-    ``init`` are as in ``read_recipe``."""
+    """Validate a recipe given as nested tables; errors name ``where`` it comes from. ``say`` and ``init`` are as in
+    ``read_recipe``."""
     for override in overrides:
         _override(tables, override)
     if "task" not in tables:

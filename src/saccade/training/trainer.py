@@ -97,7 +97,7 @@ class Trainer:
         settings: TrainingSettings = task.training
         self.settings = settings
         self.device = device
-        #: The examples that a validation scores. If scoring is slow, it is a sample, drawn once to make scores comparable.
+        #: The examples that a validation scores. If scoring is slow, they are a sample that is drawn only once.
         self.sample = _validation_sample(validation, settings)
         #: How long everything after training takes, such as the final test, as a multiple of the time of a validation.
         self.closing = 0.0
@@ -172,7 +172,7 @@ class Trainer:
     def reserve(self) -> None:
         """Estimate how long the last validation and the test will take; used until a validation has been timed.
 
-        An untrained network writes long texts, so the estimate is not too short. It leaves the random generators unchanged.
+        An untrained network writes long texts, so the estimate is not too short. The random state is restored.
         """
         if self.settings.minutes is None:
             return
