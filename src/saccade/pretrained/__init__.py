@@ -1,4 +1,4 @@
-"""Models of other libraries, one family per file: how fields and tensors map to Saccade's, and back."""
+"""Open and save models of other libraries. Each file maps the fields and tensors of some models to Saccade's."""
 
 from saccade.pretrained.folder import (
     FAMILIES,

@@ -1,4 +1,4 @@
-"""BART (Lewis 2020) and Marian (Junczys-Dowmunt 2018): encoder and decoder with one vocabulary."""
+"""BART (Lewis 2020) and Marian (Junczys-Dowmunt 2018): an encoder and a decoder with the same vocabulary."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ __all__ = ["BART", "MARIAN"]
 
 
 def _both(fields: Fields, names: Collection[str], **more: Any) -> TransformerConfig:
-    """Return what both families share; encoder and decoder must have the same shape."""
+    """Return a configuration with the fields that BART and Marian share, plus ``more``. The encoder and the decoder
+    must have the same number of heads and the same feed-forward width."""
     heads, hidden = fields.whole("encoder_attention_heads"), fields.whole("encoder_ffn_dim")
     fields.expect("decoder_attention_heads", heads)
     fields.expect("decoder_ffn_dim", hidden)
     fields.expect("is_decoder", False)
-    fields.expect("forced_bos_token_id", None)  # the search cannot force a first token yet
+    fields.expect("forced_bos_token_id", None)  # beam search cannot force a first token yet
     for name in ("add_final_layer_norm", "add_bias_logits", "normalize_before"):
         fields.expect(name, False)
     fields.whole("num_hidden_layers", 0)  # the same as encoder_layers
@@ -126,5 +127,5 @@ MARIAN = Family(
     rows=_rows(),
     tied="lm_head.weight",
     copies=_COPIES,
-    unused=(r"model\.(en|de)coder\.embed_positions\.weight",),  # computed
+    unused=(r"model\.(en|de)coder\.embed_positions\.weight",),  # Saccade computes them
 )

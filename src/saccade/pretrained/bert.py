@@ -1,4 +1,4 @@
-"""BERT (Devlin 2019) and the models of its shape: RoBERTa (Liu 2019), DistilBERT (Sanh 2019), ALBERT (Lan 2020), and
+"""BERT (Devlin 2019) and models of the same shape: RoBERTa (Liu 2019), DistilBERT (Sanh 2019), ALBERT (Lan 2020), and
 sentence encoders such as MiniLM."""
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _roberta(fields: Fields, use: Use, names: Collection[str]) -> TransformerCon
 
 
 def _distilbert(fields: Fields, use: Use, names: Collection[str]) -> TransformerConfig:
-    fields.flag("sinusoidal_pos_embds", False)  # how they began: they are stored and learned like others
+    fields.flag("sinusoidal_pos_embds", False)  # only says how learned positions were initialised
     return _encoder(
         use,
         fields.flag("tie_word_embeddings", True),
@@ -117,7 +117,7 @@ def _albert_described(config: TransformerConfig) -> dict[str, Any]:
 
 
 def _rows(prefix: str, layer: str, parts: dict[str, str | tuple[str, ...]]) -> tuple[Row, ...]:
-    """The rows that all of these models have; ``parts`` names those of a layer."""
+    """Return the rows that all these models have; ``parts`` maps the names in a Saccade layer to those in ``layer``."""
     named = {
         ours: tuple(f"{layer}.{part}" for part in ([theirs] if isinstance(theirs, str) else theirs))
         for ours, theirs in parts.items()
@@ -132,7 +132,7 @@ def _rows(prefix: str, layer: str, parts: dict[str, str | tuple[str, ...]]) -> t
 
 
 def _labelling(start: str) -> dict[str, Use]:
-    """The classes that give a text, or each of its words, a label."""
+    """Return the classes of ``transformers`` that label a text, or each of its words."""
     return {f"{start}ForSequenceClassification": "label texts", f"{start}ForTokenClassification": "label words"}
 
 

@@ -1,7 +1,7 @@
 """Models that Saccade's own networks cannot express: ``transformers`` runs them, and Saccade watches them.
 
-Each is wrapped in a module that is called like the network of Saccade that does the same, so that tasks, the lens and
-the page need not know the difference. No code of a folder is run, and no pickle is loaded.
+Each is wrapped in a module that is called in the same way as the Saccade network for the same task, so that tasks, the
+lens and the web page work with both. No code in the model folder is run, and no pickle is loaded.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from saccade.pretrained.tensors import find_tensors
 
 __all__ = ["read_by_transformers"]
 
-#: The ends of the names of classes that can be run, and what the classes are for.
+#: What classes of transformers are for, by the end of their names; classes with other names cannot be run.
 _USES: Mapping[str, Use] = {
     "ForMaskedLM": "fill",
     "ForCausalLM": "continue",
     "LMHeadModel": "continue",
     "ForSequenceClassification": "label texts",
 }
-#: Fields of rotary positions in older files, which the library reads although its tables no longer name them.
+#: Fields of rotary positions in older files, which the library reads although its configurations no longer list them.
 _ROTARY = ("rope_theta", "rope_scaling", "rotary_pct", "rotary_emb_base", "partial_rotary_factor")
-#: The largest difference between equal logits, relative to the largest of them.
+#: Logits count as equal if they differ by at most this fraction of the largest logit.
 _ROUNDING = 1e-5
-#: The number of positions of a model that names no limit.
+#: The maximum length, in tokens, that is assumed for a model whose configuration states none.
 _UNLIMITED = 1 << 20
 
 
 class _Logits:
-    """The output layer of a network whose vectors already are its logits."""
+    """An output layer for networks that already return logits: it returns them unchanged."""
 
     def __call__(self, x: Float[Tensor, "*B V"]) -> Float[Tensor, "*B V"]:
         return x
@@ -53,7 +53,7 @@ class _Logits:
 
 
 class _Foreign(nn.Module):
-    """A network of ``transformers``."""
+    """The base class of the wrappers around networks of ``transformers``."""
 
     def __init__(self, network: nn.Module, config: ForeignConfig) -> None:
         super().__init__()
@@ -67,14 +67,14 @@ class _Foreign(nn.Module):
     def each(
         self, tokens: Int[Tensor, "B N"], lengths: Int[Tensor, " B"], types: Int[Tensor, "B N"] | None = None
     ) -> Iterator[Tensor]:
-        """Yield the logits of each text, read alone: not every architecture ignores padding."""
+        """Yield the logits of each text. Each is run alone, without padding, which not every architecture ignores."""
         for row, length in enumerate(lengths.tolist()):
             given = {} if types is None else {"token_type_ids": types[row : row + 1, :length]}
             yield self.logits(tokens[row : row + 1, :length], **given)
 
 
 class ForeignDecoder(_Foreign):
-    """A network that continues a text. Each step reads the whole text again: every architecture can do that."""
+    """A network that continues a text. Each step runs the whole text again, which every architecture can do."""
 
     def forward(
         self, tokens: Int[Tensor, "B N"], *, targets: Targets | None = None, at: Positions | None = None
@@ -82,7 +82,7 @@ class ForeignDecoder(_Foreign):
         return answer(_Logits(), self.logits(tokens, use_cache=False), targets, at)
 
     def start(self, prompt: Int[Tensor, "B N"], max_length: int | None = None) -> Int[Tensor, "B N"]:
-        """The state is the text so far."""
+        """Return the state of the first step. The state is simply the ids of the text so far."""
         return prompt
 
     def step(self, tokens: Int[Tensor, " B"], state: Int[Tensor, "B N"]) -> tuple[Float[Tensor, "B V"], Tensor]:
@@ -127,7 +127,7 @@ _WRAPPERS: Mapping[Use, type[_Foreign]] = {
 
 
 def read_by_transformers(path: Path, reason: str) -> Pretrained:
-    """Open a folder with ``transformers``, in float32. ``reason`` is the sentence that says why Saccade does not."""
+    """Open a folder with ``transformers``, in float32. ``reason`` is a sentence that says why Saccade cannot."""
     use, name = _use(path, reason)
     try:
         with needs_extra("huggingface", "A model that Saccade's own networks cannot express"):
@@ -160,7 +160,7 @@ def read_by_transformers(path: Path, reason: str) -> Pretrained:
 
 
 def _use(path: Path, reason: str) -> tuple[Use, str]:
-    """Return the task of the class that a folder names."""
+    """Return what the model in a folder is for, and the name of its class."""
     classes = read_fields(path / "config.json").values.get("architectures")
     name = classes[0] if isinstance(classes, list) and len(classes) == 1 else classes
     for end, use in _USES.items():
@@ -173,7 +173,7 @@ def _use(path: Path, reason: str) -> tuple[Use, str]:
 
 
 def _check_known(kind: Any, name: str, fields: Mapping[str, Any], reason: str) -> None:
-    """Refuse what ``transformers`` would ignore: a class of another architecture, or a field that it does not know."""
+    """Refuse a class of another architecture, and fields that ``transformers`` does not know and would ignore."""
     if kind is None or getattr(kind, "config_class", None) is None:
         raise UnsupportedError(
             f"{reason} transformers cannot run it here either: this version has no class {name[:60]}."
@@ -191,9 +191,9 @@ def _check_known(kind: Any, name: str, fields: Mapping[str, Any], reason: str) -
 
 
 def _opened(path: Path, kind: Any, name: str, reason: str) -> tuple[nn.Module, tuple[str, ...]]:
-    """Return the network, and the names of tensors that it does not have."""
+    """Return the network, and the names of the stored tensors that it does not use."""
     error: Exception | None = None
-    for attention in ({"attn_implementation": "sdpa"}, {}):  # what the lens sees; not every architecture has it
+    for attention in ({"attn_implementation": "sdpa"}, {}):  # the lens can watch sdpa; not every architecture has it
         try:
             with _quietly():
                 network, about = kind.from_pretrained(
@@ -205,7 +205,7 @@ def _opened(path: Path, kind: Any, name: str, reason: str) -> tuple[nn.Module, t
                     output_loading_info=True,
                     **attention,
                 )
-        except Exception as found:  # the library raises every kind
+        except Exception as found:  # the library can raise any exception
             error = error or found
             continue
         missing = sorted(about.get("missing_keys", ()))
@@ -225,7 +225,7 @@ def _check_order(decoder: ForeignDecoder, vocabulary: int, reason: str) -> None:
     other = torch.cat([text[:-1], text[:1]])
     try:
         first, second = (decoder(one[None])[0, :-1] for one in (text, other))
-    except Exception as error:  # the library raises every kind
+    except Exception as error:  # the library can raise any exception
         raise UnsupportedError(f"{reason} transformers cannot run it either: {_first_line(error)}.") from None
     if float((first - second).abs().max()) > _ROUNDING * float(first.abs().max()):
         raise UnsupportedError(
@@ -234,13 +234,14 @@ def _check_order(decoder: ForeignDecoder, vocabulary: int, reason: str) -> None:
 
 
 def _first_line(error: Exception | None) -> str:
-    """The first line of what an error says, without a full stop."""
+    """Return the first line of an error message, without its full stop."""
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
     return first[:300].rstrip(".")
 
 
 def _longest(network: nn.Module, config: Any) -> int | None:
-    """The number of tokens that a network has positions for; some leave out the first rows of their table."""
+    """Return how many tokens a text may have, or None if there is no limit. Some networks, such as RoBERTa, do not use
+    the first rows of their table of positions."""
     for name, module in network.named_modules():
         if isinstance(module, nn.Embedding) and name.endswith("position_embeddings") and module.padding_idx is not None:
             return module.num_embeddings - module.padding_idx - 1
@@ -250,7 +251,7 @@ def _longest(network: nn.Module, config: Any) -> int | None:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Silence progress bars and remarks of the library; errors are still raised."""
+    """Hide the progress bars and log messages of the library; errors are still raised."""
     from transformers.utils import logging
 
     before, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

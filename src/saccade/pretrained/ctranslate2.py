@@ -1,4 +1,4 @@
-"""Transformers that write text, in the format of CTranslate2 (Klein 2020), an engine that decodes them fast."""
+"""Export Transformers that write text to the format of CTranslate2 (Klein 2020), an engine that runs them fast."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from saccade.models.transformer_layers import Block, InputLayer
 
 __all__ = ["LONGEST", "SpecialEntries", "specification"]
 
-#: The number of positions whose vectors are stored, if they are computed and so have no limit.
+#: The number of position vectors to store if the network computes them, and so has no limit itself.
 LONGEST = 4096
-#: Fields of our configuration of which CTranslate2 can express some values only.
+#: Fields of our configuration for which CTranslate2 can only express these values.
 _EXPRESSED: Mapping[str, tuple[Any, ...]] = {
     "score": ("scaled_dot",),
     "weights": ("softmax",),
@@ -37,7 +37,7 @@ _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "silu":
 
 
 class SpecialEntries(NamedTuple):
-    """The entries of a vocabulary that start and end a text, and the one for unknown tokens."""
+    """The vocabulary entries for unknown tokens, for the start of a text and for its end."""
 
     unknown: str
     start: str
@@ -45,7 +45,10 @@ class SpecialEntries(NamedTuple):
 
 
 def specification(network: nn.Module, source: Sequence[str], target: Sequence[str], marks: SpecialEntries) -> Any:
-    """The network as CTranslate2 describes it; ``source`` and ``target`` are the entries of the vocabularies."""
+    """Return the model specification of CTranslate2 for a network, with its weights.
+
+    ``source`` and ``target`` are the entries of the vocabularies.
+    """
     with needs_extra("engines", "The format of CTranslate2"):
         from ctranslate2.specs import transformer_spec
     if not isinstance(network, EncoderDecoder | DecoderOnly):
@@ -89,7 +92,7 @@ def specification(network: nn.Module, source: Sequence[str], target: Sequence[st
 
 
 def _shared(config: TransformerConfig) -> dict[str, Any]:
-    """What the two stacks have in common."""
+    """Return the settings that the encoder and the decoder have in common."""
     from ctranslate2.specs import common_spec
 
     heads = config.num_key_heads or config.num_heads

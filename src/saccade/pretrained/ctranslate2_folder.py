@@ -1,4 +1,4 @@
-"""Folders of CTranslate2 (Klein 2020) that translate: ``model.bin`` and vocabularies of whole tokens."""
+"""Open translation models in the format of CTranslate2 (Klein 2020): a ``model.bin`` and vocabularies of tokens."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from saccade.pretrained.fields import read_table
 __all__ = ["is_ctranslate2", "read_ctranslate2"]
 
 MODEL = "model.bin"
-#: The heads of the networks that early versions knew by name alone.
+#: The number of heads of the networks that early versions describe only by their name.
 _HEADS = {"TransformerBase": 8, "TransformerBig": 16}
-#: Numbers of types: float32, int8, int16, int32, float16. Earlier versions give the bytes of a number instead.
+#: The codes of data types: float32, int8, int16, int32, float16. Earlier versions store the bytes per number instead.
 _TYPES = {0: "<f4", 1: "<i1", 2: "<i2", 3: "<i4", 4: "<f2"}
 _TYPES_BY_SIZE = {4: "<f4", 2: "<i2", 1: "<i1"}
 _ACTIVATIONS: Mapping[int, Activation] = {0: "relu", 1: "gelu_tanh", 2: "silu", 3: "gelu"}
-#: Settings of a stack that ours cannot express, and those that change no answer.
+#: Settings that Saccade cannot express, so they must be off, and settings that do not change any answer.
 _OFF = ("alibi", "embeddings_merge", "multi_query_attention", "start_from_zero_embedding")
 _WITHOUT_EFFECT = ("alibi_use_positive_positions", "alignment_heads", "alignment_layer", "scale_alibi")
-#: What config.json says if it says nothing; earlier versions have no such file.
+#: The fields that a config.json may leave out; earlier versions have no such file.
 _DEFAULTS = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>", "layer_norm_epsilon": 1e-5}
-#: Our layers of a block, and theirs; those of an encoder have no cross-attention.
+#: The layers of a block, by our name and by theirs; the blocks of an encoder have no cross-attention.
 _LAYERS = {
     "self_norm": "self_attention/layer_norm",
     ("self.query", "self.key_value"): "self_attention/linear_0",
@@ -50,14 +50,14 @@ _LAYERS = {
 
 
 class _Model(NamedTuple):
-    """What model.bin holds: the name of the specification, and its variables."""
+    """The content of a model.bin: the name of the specification, and the variables."""
 
     specification: str
     variables: dict[str, np.ndarray[Any, Any]]
 
 
 def is_ctranslate2(path: Path) -> bool:
-    """Whether this is a folder of CTranslate2 with the vocabularies of two languages, or of both together."""
+    """Return whether a folder has a model of CTranslate2 with a source vocabulary, or one shared by both languages."""
     return (path / MODEL).is_file() and any(_vocabulary(path, side) is not None for side in ("source", "shared"))
 
 
@@ -67,7 +67,7 @@ def _vocabulary(folder: Path, side: str) -> Path | None:
 
 
 def read_ctranslate2(folder: Path) -> Pretrained:
-    """Open a folder of CTranslate2. Its positions, which CTranslate2 computes, become a table."""
+    """Open a folder of CTranslate2. Position vectors that CTranslate2 would compute are stored as a table."""
     model = _read(folder / MODEL)
     about = read_table(folder / "config.json", dict) if (folder / "config.json").exists() else {}
     fields = _DEFAULTS | {name: value for name, value in about.items() if value is not None}
@@ -91,7 +91,7 @@ def read_ctranslate2(folder: Path) -> Pretrained:
 
 
 def _entries(folder: Path, side: str, unknown: str) -> list[str]:
-    """Return the tokens of one side, by id. If the vocabulary has no token for unknown words, CTranslate2 adds one."""
+    """Return the source or target tokens by id. Like CTranslate2, add a token for unknown words if there is none."""
     path = _vocabulary(folder, side) or _vocabulary(folder, "shared")
     if path is None:
         raise FileError(f"{folder} has no {side}_vocabulary.txt or .json.")
@@ -108,7 +108,7 @@ def _entries(folder: Path, side: str, unknown: str) -> list[str]:
 
 
 def _read(path: Path) -> _Model:
-    """Read the variables of a model.bin, of versions 2 to 6; each must lie within the file."""
+    """Read the variables of a model.bin of versions 2 to 6, and check that each lies within the file."""
     data, place = memoryview(np.memmap(path, dtype=np.uint8, mode="r")), 0  # type: ignore[arg-type]
 
     def take(form: str) -> Any:
@@ -150,8 +150,8 @@ def _read(path: Path) -> _Model:
 
 
 class _Settings:
-    """The variables of a model: the settings of its network, and its weights. A variable that is never read is an
-    error."""
+    """The variables of a model: the settings of its network, and its weights. `refuse_unread` raises an error if there
+    is a variable that was never read."""
 
     def __init__(self, path: Path, model: _Model) -> None:
         if model.specification not in (*_HEADS, "TransformerSpec"):
@@ -160,7 +160,7 @@ class _Settings:
         self.read: set[str] = set()
 
     def number(self, name: str, default: float) -> float:
-        """Return a setting, which must be the same in both stacks."""
+        """Return a setting, which must be the same in the encoder and the decoder."""
         found = {self._one(f"{stack}/{name}", default) for stack in ("encoder", "decoder")}
         if len(found) > 1:
             raise FileError(f"{self.path}: encoder and decoder differ in {name}, which Saccade cannot express.")
@@ -210,7 +210,7 @@ class _Settings:
         return len({name for name in found if name.removeprefix("layer_").isdigit()})
 
     def weights(self, name: str, end: str = "weight") -> Tensor:
-        """Return a tensor as float32; whole numbers are stored with a scale."""
+        """Return a tensor as float32; whole numbers are divided by the scale that is stored with them."""
         variables = self.model.variables
         names = (name, name.replace("embeddings", "embeddings_0"))
         given = next((one for one in names if f"{one}/{end}" in variables), None)
@@ -224,7 +224,7 @@ class _Settings:
         return numbers if scale is None else numbers / torch.from_numpy(scale.astype(np.float32).reshape(-1, 1))
 
     def positions(self, stack: str, width: int) -> Tensor:
-        """The vectors of positions: those of the file, or sines then cosines, which count from 1 (OpenNMT-tf)."""
+        """Return the position vectors in the file, or else sines, then cosines, counting from 1 as in OpenNMT-tf."""
         name = f"{stack}/position_encodings/encodings"
         self.read.add(name)
         if name in self.model.variables:
@@ -263,7 +263,7 @@ class _Settings:
             found[f"{ours}.{end}"] = self.weights(theirs, other)
 
     def _linear(self, found: dict[str, Tensor], ours: tuple[str, ...], theirs: str) -> None:
-        """Return one layer of CTranslate2 as one or several of Saccade's: queries, then keys and values."""
+        """Add a layer of CTranslate2 to ``found``, as one layer of Saccade or split into query and key_value layers."""
         for end in ("weight", "bias"):
             if f"{theirs}/{end}" in self.model.variables:
                 joined = self.weights(theirs, end)

@@ -1,4 +1,4 @@
-"""Find a family that can express a Saccade network, so that another library can open it."""
+"""Find a family of Hugging Face models that can express a Saccade network, so that other libraries can open it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from saccade.pretrained.pixels import Preparation
 
 __all__ = ["as_pretrained"]
 
-#: What each network is for.
+#: What each class of networks is for.
 _USES: dict[type[nn.Module], Use] = {
     EncoderOnly: "fill",
     SentenceEncoder: "encode",
@@ -26,18 +26,19 @@ _USES: dict[type[nn.Module], Use] = {
     EncoderDecoder: "rewrite",
     VisionTransformer: "label images",
 }
-#: Fields that change no answer of a trained network.
+#: Fields that do not change the answers of a trained network.
 _WITHOUT_EFFECT = {"dropout", "attention_dropout", "feedforward_dropout"}
-#: Fields of sentence encoders, which are in another file there.
+#: Fields of sentence encoders, which sentence-transformers stores in another file.
 _OF_SENTENCES = set(SentenceConfig.model_fields) - set(TransformerConfig.model_fields)
 
 
 def as_pretrained(
     network: nn.Module, vocabulary: int, more: dict[str, Any], preparation: Preparation | None = None
 ) -> Pretrained:
-    """The network as a model of the family that can express it; ``more`` are further fields, such as eos_token_id.
+    """Return a network as a model of the first family that can express it; if there is none, raise an error.
 
-    ``preparation`` says how pictures become numbers, if it takes images.
+    ``more`` are further fields of its config.json, such as eos_token_id; ``preparation`` says how a network that takes
+    images turns pictures into numbers.
     """
     use = _USES.get(type(network))
     if use is None or not isinstance(network.config, TransformerConfig):
@@ -71,15 +72,15 @@ def as_pretrained(
 
 
 def _architecture(family: Family, use: Use, config: TransformerConfig) -> str | None:
-    """Return the class for this use; if there are two, the one that averages the outputs of two tokens if the network
-    does."""
+    """Return the class of a family for this use. If there are two, one averages the outputs of two tokens; return
+    that one only if the network does the same."""
     names = [name for name, of in family.architectures.items() if of == use]
     is_averaged = getattr(config, "distillation", "none") == "output"
     return next((name for name in names if name.endswith("WithTeacher") == is_averaged), names[0] if names else None)
 
 
 def _differing(family: Family, fields: dict[str, Any], use: Use, network: nn.Module) -> list[str]:
-    """Return the fields of our configuration that a family cannot express."""
+    """Return the fields of a network's configuration that a family cannot express, or the error that it raises."""
     ours: TransformerConfig = network.config  # type: ignore[assignment]
     names = {theirs for pair in family.pairs(network) for theirs in pair.theirs}
     try:
@@ -91,7 +92,7 @@ def _differing(family: Family, fields: dict[str, Any], use: Use, network: nn.Mod
 
 
 def _resolved(config: TransformerConfig) -> dict[str, Any]:
-    """Return the fields that have an effect; those that are not set have the values that other fields imply."""
+    """Return the fields that have an effect, with the value that other fields imply for each that is not set."""
     chosen = _WITHOUT_EFFECT | (_OF_SENTENCES if isinstance(config, SentenceConfig) else set())
     found = config.model_dump(exclude=chosen)
     found["num_key_heads"] = config.num_key_heads or config.num_heads

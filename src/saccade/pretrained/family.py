@@ -1,4 +1,4 @@
-"""What a family of models is: how its fields map to Saccade's configuration, and its tensors to Saccade's tensors."""
+"""Describe a family of models: how its config.json maps to Saccade's configuration, and its tensors to Saccade's."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from saccade.pretrained.pixels import Preparation
 
 __all__ = ["Family", "ForeignConfig", "NamedRow", "Pretrained", "Row", "Use", "check_problem", "read_labels"]
 
-#: What a model can be used for: fill in hidden words, continue a text, write one text from another, give a text a
-#: vector or a label, or each of its words, or an image.
+#: What a model is for: filling in hidden words, continuing a text, rewriting a text as another, computing a vector of
+#: a text, or labelling texts, words or images.
 Use = Literal["fill", "continue", "rewrite", "encode", "label texts", "label words", "label images"]
 
 
@@ -33,22 +33,22 @@ class Row(NamedTuple):
 
     ours: str | tuple[str, ...]
     theirs: str | tuple[str, ...]
-    transposed: bool = False  # their matrices have inputs first
-    leading: int = 0  # their tensor has this many axes of size 1 in front
-    by_head: bool = False  # theirs has the rows of query, key and value of one head after another
-    when: tuple[str, Any] | None = None  # only for networks with this field of the configuration and this value
+    transposed: bool = False  # their matrices have shape (inputs, outputs), ours (outputs, inputs)
+    leading: int = 0  # the number of extra axes of size 1 at the front of their tensor
+    by_head: bool = False  # their rows are in the order of the heads: query, key and value of head 0, then head 1
+    when: tuple[str, Any] | None = None  # only for networks whose configuration has this value in this field
 
 
 class NamedRow(NamedTuple):
-    """A row for one layer, with full names."""
+    """A row with the full names of the tensors of one layer."""
 
     ours: tuple[str, ...]
     theirs: tuple[str, ...]
     row: Row
-    heads: int  # of the layer
+    heads: int  # the number of heads of the layer
 
     def to_ours(self, theirs: Sequence[Tensor], shapes: Sequence[torch.Size]) -> list[Tensor]:
-        """Return Saccade's tensors, of these shapes, made from those of the other library."""
+        """Convert tensors of the other library to Saccade's tensors, which have these shapes."""
         plain = [one.reshape(one.shape[self.row.leading :]) for one in theirs]
         joined = torch.cat([one.T if self.row.transposed and one.ndim > 1 else one for one in plain])
         if self.row.by_head:
@@ -56,7 +56,7 @@ class NamedRow(NamedTuple):
         return [part.contiguous() for part in torch.split(joined, [shape[0] for shape in shapes])]
 
     def to_theirs(self, ours: Sequence[Tensor]) -> list[Tensor]:
-        """Return the other library's tensors, made from Saccade's; if there are several, they have equal sizes."""
+        """Convert Saccade's tensors to tensors of the other library, which have equal sizes if there are several."""
         joined = torch.cat(list(ours))
         if self.row.by_head:
             joined = joined.view(3, self.heads, -1, *joined.shape[1:]).transpose(0, 1).flatten(0, 2)
@@ -72,24 +72,22 @@ class NamedRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Family:
-    """A family of models."""
+    """Models of another library that share a config.json format and names of tensors, such as BERT."""
 
     name: str
     model_type: str  # in config.json
-    architectures: Mapping[str, Use]  # the classes of its home library that are understood, and what they are for
-    configure: Callable[[Fields, Use, Collection[str]], TransformerConfig]  # with the names of the tensors
+    architectures: Mapping[str, Use]  # the classes that Saccade can open, and what each is for
+    configure: Callable[[Fields, Use, Collection[str]], TransformerConfig]  # given the names of the tensors
     rows: tuple[Row, ...]
-    describe: Callable[[TransformerConfig], dict[str, Any]]  # the fields that configure turns into this configuration
-    prefix: str = ""  # of the tensors of the bare model, which a folder of that model leaves out
-    unused: tuple[str, ...] = ()  # patterns of tensors that change no answer of ours
-    pooled_layer: Literal["tanh", "relu"] = (
-        "tanh"  # the activation of a classifier, between its first token and its labels
-    )
-    tied: str | None = None  # the tensor of the output layer, left out or repeated where it is the embedding
-    copies: Mapping[str, str] = field(default_factory=dict)  # tensors that may be stored again, and of which
+    describe: Callable[[TransformerConfig], dict[str, Any]]  # the inverse of configure
+    prefix: str = ""  # of tensor names; left out in folders of the model without an output layer
+    unused: tuple[str, ...] = ()  # patterns of the names of tensors that Saccade does not need
+    pooled_layer: Literal["tanh", "relu"] = "tanh"  # the activation of a classifier's first output layer
+    tied: str | None = None  # the output layer's tensor, which may be missing if it equals the embedding
+    copies: Mapping[str, str] = field(default_factory=dict)  # names of copies, and of their originals
 
     def pairs(self, network: nn.Module) -> Iterator[NamedRow]:
-        """Pair every tensor of a Saccade network, once, with the tensors of the other library."""
+        """Yield each tensor of a Saccade network with the matching tensors of the other library."""
         ours = unshared(network)
         for row in self.rows:
             own, other = (names if isinstance(names, tuple) else (names,) for names in (row.ours, row.theirs))
@@ -109,14 +107,14 @@ class Family:
 
     @property
     def embedding(self) -> str:
-        """The tensor of the word embedding."""
+        """The name of the tensor of the word embedding in the other library."""
         name = next(row.theirs for row in self.rows if row.ours in ("input.words.weight", "source.words.weight"))
         assert isinstance(name, str)
         return name
 
 
 def check_problem(fields: Fields, use: Use) -> None:
-    """Refuse outputs that are not labels, such as those of a regression; no library can run them as labels."""
+    """Raise an error if the outputs of a model are not the scores of labels, as in a regression."""
     allowed = ["single_label_classification", *(["multi_label_classification"] if use == "label texts" else [])]
     given = fields.values.get("problem_type")
     if given is not None and given not in allowed:
@@ -142,7 +140,7 @@ def read_labels(fields: Mapping[str, Any]) -> list[str]:
 
 
 class ForeignConfig(Config):
-    """What Saccade needs to know of a network that it cannot express."""
+    """What Saccade needs to know about a network that `transformers` runs."""
 
     model_type: str
     max_length: int
@@ -152,19 +150,19 @@ class ForeignConfig(Config):
 
 @dataclass(frozen=True)
 class Pretrained:
-    """A model of another library, as a network that tasks of Saccade can use."""
+    """A model of another library, converted to a network that Saccade's tasks can use."""
 
-    family: str  # its name
+    family: str  # the name of its family
     use: Use
     config: TransformerConfig | ForeignConfig
     network: nn.Module
     fields: Mapping[str, Any]  # its config.json
     vocabulary: int
-    unused: tuple[str, ...] = ()  # tensors of its files that our network does not have
-    layout: Family | None = None  # how its home library names its tensors, if Saccade can write them
+    unused: tuple[str, ...] = ()  # the names of stored tensors that our network does not have
+    layout: Family | None = None  # how its original library names its tensors, if Saccade can write them
     is_bare: bool = False  # whether its tensors lack the prefix of the family
-    preparation: Preparation | None = None  # of the images that it takes
-    entries: tuple[list[str], list[str]] | None = None  # the tokens of source and target, if a file lists them
+    preparation: Preparation | None = None  # how pictures become its inputs
+    entries: tuple[list[str], list[str]] | None = None  # the source and target tokens, if a file lists them
 
     @property
     def labels(self) -> list[str]:
@@ -173,29 +171,29 @@ class Pretrained:
 
     @property
     def has_several_labels(self) -> bool:
-        """Whether a text can have any number of the labels, each with a probability of its own."""
+        """Whether a text can have any number of labels, each with a separate probability."""
         return self.fields.get("problem_type") == "multi_label_classification"
 
     @property
     def trained_length(self) -> int | None:
-        """The length of the longest training texts, if the positions themselves have no limit."""
+        """The maximum length that config.json states (max_position_embeddings), or None if it does not state one."""
         length = self.fields.get("max_position_embeddings")
         return length if type(length) is int and length > 0 else None
 
     def id(self, *names: str) -> int | None:
         """Return the id in the first of these fields that exists, such as eos_token_id."""
         given = [self.fields.get(name) for name in names]
-        found = [value[0] if isinstance(value, list) and value else value for value in given]  # several ends: the first
+        found = [value[0] if isinstance(value, list) and value else value for value in given]  # the first end token
         return next((id for id in found if type(id) is int and 0 <= id < self.vocabulary), None)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Saccade's weights under the names of the home library, as it saves them."""
+        """Return the weights with the names and shapes that the original library uses."""
         assert self.layout is not None
         ours = unshared(self.network)
         found: dict[str, Tensor] = {}
         for pair in self.layout.pairs(self.network):
             found |= dict(zip(pair.theirs, pair.to_theirs([ours[name] for name in pair.ours]), strict=True))
-        for name in self.unused:  # what was stored twice is stored twice again
+        for name in self.unused:  # a tensor that was stored twice is stored twice again
             original = self.layout.embedding if name == self.layout.tied else self.layout.copies.get(name)
             if original is not None:
                 found[name] = found[original].clone()

@@ -1,4 +1,4 @@
-"""The fields of a foreign ``config.json``: each is understood, known to change nothing, or refused by name."""
+"""Read the ``config.json`` of another library. A field that Saccade does not know raises an error that names it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from saccade.models.layers import Activation
 __all__ = ["ACTIVATIONS", "Fields", "read_fields", "read_table", "theirs"]
 
 _LARGEST = 16 << 20  # bytes of a config.json
-_MOST = 1 << 40  # the largest number in one; sizes beyond it are more than torch can multiply
+_MOST = 1 << 40  # the largest number in a config.json; torch cannot multiply larger sizes
 
-#: Their names of activations, and ours. All of ``gelu_new``, ``gelu_fast`` and ``gelu_pytorch_tanh`` are the same tanh.
+#: Their names for activations, and ours. ``gelu_new``, ``gelu_fast`` and ``gelu_pytorch_tanh`` are the same function.
 ACTIVATIONS: Mapping[str, Activation] = {
     "relu": "relu",
     "gelu": "gelu",
@@ -27,8 +27,8 @@ ACTIVATIONS: Mapping[str, Activation] = {
     "swish": "silu",
 }
 
-#: Fields that any model may have and that change no logits: how it was made, named, initialised, stored, trained or
-#: decoded by default.
+#: Fields of any model that do not change its logits: how it was made, named, initialised, stored or trained, or how it
+#: writes text by default.
 WITHOUT_EFFECT = frozenset(
     """
     _attn_implementation _attn_implementation_autoset _name_or_path _num_labels architectures attn_implementation
@@ -50,12 +50,12 @@ WITHOUT_EFFECT = frozenset(
 
 
 def theirs(activation: Activation) -> str:
-    """Return the other library's usual name for one of Saccade's activations."""
+    """Return the usual Hugging Face name for one of Saccade's activations."""
     return next(name for name, ours in ACTIVATIONS.items() if ours == activation)
 
 
 class Fields:
-    """The fields of one ``config.json``. A field that has not been asked for by the end is unknown."""
+    """The fields of one ``config.json``. It keeps track of which were read: `refuse_unknown` refuses all others."""
 
     def __init__(self, values: Mapping[str, Any], where: str) -> None:
         self.values = values
@@ -63,7 +63,7 @@ class Fields:
         self._taken: set[str] = set()
 
     def take(self, name: str, kind: type | tuple[type, ...], default: Any = None) -> Any:
-        """Return the value of a field, which must exist unless there is a default."""
+        """Return the value of a field, which must have this type, and must exist unless there is a default."""
         self._taken.add(name)
         value = self.values.get(name)
         if value is None:
@@ -98,7 +98,8 @@ class Fields:
         return ACTIVATIONS[value]
 
     def expect(self, name: str, *allowed: Any) -> None:
-        """Check a field for which Saccade can only express the ``allowed`` values; the first is the default."""
+        """Check that a field has one of the ``allowed`` values, the only ones that Saccade can express. The first
+        is the default."""
         self._taken.add(name)
         value = self.values.get(name, allowed[0])
         if value is not None and value not in allowed:
@@ -117,12 +118,12 @@ class Fields:
 
 
 def read_fields(path: Path) -> Fields:
-    """The fields of a ``config.json``."""
+    """Read a ``config.json``."""
     return Fields(read_table(path, dict), str(path))
 
 
 def read_table(path: Path, kind: type) -> Any:
-    """The table or list of a JSON file."""
+    """Return the object (``kind=dict``) or list that a JSON file contains."""
     try:
         if path.stat().st_size > _LARGEST:
             raise FileError(f"{path} has {path.stat().st_size:,} bytes; a config.json has at most {_LARGEST:,}.")

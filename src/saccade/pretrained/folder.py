@@ -1,4 +1,4 @@
-"""Open a folder that another library wrote, as a Saccade network with its weights, and say what was left out."""
+"""Open a model folder that another library wrote, as a Saccade network with the same weights."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ FAMILIES: Mapping[str, Family] = {family.model_type: family for family in _EVERY
 
 
 def is_pretrained(path: Path) -> bool:
-    """Whether this is a model in the layout of Hugging Face or CTranslate2, or a checkpoint of llama2.c."""
+    """Return whether this is a folder in the format of Hugging Face or CTranslate2, or a checkpoint of llama2.c."""
     if is_ctranslate2(path) or find_llama2c(path) is not None:
         return True
     try:
@@ -69,7 +69,7 @@ def is_pretrained(path: Path) -> bool:
 
 
 def read_pretrained(path: Path) -> Pretrained:
-    """Open the folder of another library. All names and shapes are checked before any weight is read."""
+    """Open a model of another library. For Hugging Face, all names and shapes are checked before weights are loaded."""
     if is_ctranslate2(path):
         return read_ctranslate2(path)
     checkpoint = find_llama2c(path)
@@ -97,9 +97,9 @@ def read_pretrained(path: Path) -> Pretrained:
         and config.tied_output
         and not _same(files, names, family.embedding, family.tied)
     ):
-        config = config.model_copy(update={"tied_output": False})  # as the home library does
+        config = config.model_copy(update={"tied_output": False})  # as transformers does
     try:
-        with torch.device("meta"):  # shapes alone: whatever config.json says, no memory is taken before the files agree
+        with torch.device("meta"):  # shapes only: no memory is used until the files are found to match config.json
             network = _build(config, use, vocabulary, fields.values)
     except SaccadeError as error:
         raise FileError(f"{fields.where} describes a network that cannot be built: {error}") from None
@@ -119,7 +119,8 @@ def read_pretrained(path: Path) -> Pretrained:
 
 
 def pretrained_files(model: Pretrained) -> dict[str, bytes]:
-    """The files of a model as its home library reads them: ``config.json`` and ``model.safetensors``."""
+    """Return the files of a model in the format of transformers: ``config.json``, ``model.safetensors`` and, for
+    images, ``preprocessor_config.json``."""
     tables = {"config.json": dict(model.fields)}
     if model.preparation is not None:
         assert isinstance(model.config, VisionConfig)
@@ -129,7 +130,7 @@ def pretrained_files(model: Pretrained) -> dict[str, bytes]:
 
 
 def weights_checksum(path: Path) -> str:
-    """A SHA-256 of all files with weights."""
+    """Return a SHA-256 of all files with weights in a folder."""
     digest = hashlib.sha256()
     checkpoint = path / CTRANSLATE2 if is_ctranslate2(path) else find_llama2c(path)
     for file in find_tensors(path).files if checkpoint is None else [checkpoint]:
@@ -157,7 +158,10 @@ def _family(fields: Fields) -> tuple[Family, Use]:
 def with_head(
     config: TransformerConfig, family: Family, use: Use, sentence: Mapping[str, Any] | None = None
 ) -> TransformerConfig:
-    """Return the configuration with the model's output layer, if that does not give one logit for each word."""
+    """Return the configuration of a network for this use: to encode texts, or to label texts or words; else ``config``.
+
+    ``sentence`` has the fields of a sentence encoder, such as how it pools.
+    """
     given = config.model_dump()
     if use == "encode":
         return SentenceConfig(**given, **(sentence or {}))
@@ -183,7 +187,7 @@ def _build(config: TransformerConfig, use: Use, vocabulary: int, fields: Mapping
 
 
 def _same(files: TensorFiles, names: Mapping[str, str], one: str, other: str) -> bool:
-    """Whether two tensors are stored with the same values."""
+    """Return whether two tensors are stored with the same values."""
     return one in names and other in names and torch.equal(files.read(names[one]), files.read(names[other]))
 
 

@@ -16,7 +16,7 @@ def _configure(fields: Fields, use: Use, names: Collection[str]) -> TransformerC
     for name in ("reorder_and_upcast_attn", "scale_attn_by_inverse_layer_idx", "add_cross_attention"):
         fields.expect(name, False)
     fields.expect("scale_attn_weights", True)
-    fields.number("embd_pdrop", 0.1)  # ours drops embeddings like everything else
+    fields.number("embd_pdrop", 0.1)  # Saccade uses the same dropout for embeddings as elsewhere
     width = fields.whole("n_embd")
     return TransformerConfig(
         width=width,

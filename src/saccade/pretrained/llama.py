@@ -1,4 +1,4 @@
-"""Llama (Touvron 2023) and the models of its shape: Mistral (Jiang 2023) and Qwen2 (Yang 2024)."""
+"""Llama (Touvron 2023) and models of the same shape: Mistral (Jiang 2023) and Qwen2 (Yang 2024)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from saccade.pretrained.fields import Fields, theirs
 __all__ = ["LLAMA", "MISTRAL", "QWEN2", "rotary_fields", "rotary_table"]
 
 
-#: The kinds of rotary positions that ours can express, with what their tables must say.
+#: The kinds of rotary positions that Saccade can express, and the fields that the table of each kind must have.
 _KINDS: dict[str, tuple[str, ...]] = {
     "default": (),
     "linear": ("factor",),
@@ -22,9 +22,9 @@ _KINDS: dict[str, tuple[str, ...]] = {
 
 
 def rotary_fields(fields: Fields) -> tuple[dict[str, Any], float]:
-    """Return our fields for the rotary positions, and the fraction of the dimensions that are rotated.
+    """Return the fields of Saccade's configuration for rotary positions, and the fraction of dimensions to rotate.
 
-    They are in the table ``rope_parameters``, or, in older files, in separate fields and the table ``rope_scaling``.
+    A config.json has them in the table ``rope_parameters``; older ones in separate fields and in ``rope_scaling``.
     """
     newer = fields.take("rope_parameters", dict, {})
     older = fields.take("rope_scaling", dict, {})
@@ -62,7 +62,7 @@ def _check_table(fields: Fields, name: str, table: dict[str, Any], more: set[str
 
 
 def rotary_table(config: TransformerConfig) -> dict[str, Any]:
-    """Return the ``rope_parameters`` table built from our fields."""
+    """Return the table ``rope_parameters`` of a config.json for one of Saccade's configurations."""
     table: dict[str, Any] = {"rope_type": "default", "rope_theta": config.rotary_base}
     if config.rotary_factor != 1.0:
         table |= {"rope_type": "linear", "factor": config.rotary_factor}
@@ -77,7 +77,7 @@ def _configure(fields: Fields, use: Use, names: Collection[str]) -> TransformerC
     width, heads = fields.whole("hidden_size"), fields.whole("num_attention_heads")
     bias = fields.flag("attention_bias", False)
     fields.expect("mlp_bias", False)
-    if bias:  # ours has a bias in the output projection only together with all others
+    if bias:  # in Saccade, a bias in the output projection implies one in every other layer
         raise UnsupportedError(f"{fields.where}: attention_bias is true; Saccade can only express false.")
     is_qwen = fields.values["model_type"] == "qwen2"
     window: int | None = fields.whole("sliding_window", 0) or None
@@ -114,7 +114,7 @@ def _configure(fields: Fields, use: Use, names: Collection[str]) -> TransformerC
 
 
 def _described(config: TransformerConfig) -> dict[str, Any]:
-    window = config.attention_window  # a list, one for each layer, cannot be expressed there
+    window = config.attention_window  # a tuple, with one window per layer, cannot be expressed in config.json
     return {
         "hidden_size": config.width,
         "num_attention_heads": config.num_heads,

@@ -1,4 +1,4 @@
-"""The checkpoints of llama2.c (Karpathy 2023): one file of seven numbers and the weights, in a fixed order."""
+"""Open checkpoints of llama2.c (Karpathy 2023): one file with seven sizes and then the weights, in a fixed order."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class _Header(NamedTuple):
     layers: int
     heads: int
     key_heads: int
-    vocabulary: int  # negative: the output layer is not the embedding
+    vocabulary: int  # negative if the output layer has weights of its own, not those of the embedding
     length: int
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The tensors in their order."""
+        """Return the names and shapes of the tensors, in the order of the file."""
         head = self.width // self.heads
         narrow, layers, width, words = self.key_heads * head, self.layers, self.width, abs(self.vocabulary)
         return {
@@ -52,14 +52,14 @@ class _Header(NamedTuple):
 
 
 def find_llama2c(path: Path) -> Path | None:
-    """The checkpoint at this path, or the only one in this folder; None if there is none."""
+    """Return the checkpoint at this path, or the only one in this folder; None if there is none, or several."""
     files = [path] if path.is_file() else sorted(path.glob("*.bin")) if path.is_dir() else []
     found = [file for file in files if _header(file) is not None]
     return found[0] if len(found) == 1 else None
 
 
 def _header(path: Path) -> _Header | None:
-    """The sizes of a checkpoint; None if the file is something else: its size must be exactly that of the weights."""
+    """Return the header of a checkpoint; None if the size of the file is not the one that the header implies."""
     try:
         with path.open("rb") as file:
             header = _Header(*_HEADER.unpack(file.read(_HEADER.size)))

@@ -1,8 +1,8 @@
-"""Transformers as ONNX graphs: their inputs and outputs, and which axes may have any length.
+"""Describe Transformers as ONNX graphs: their inputs and outputs, and which axes may have any length.
 
-A network that gives one answer is one graph. A model that writes text is exported as two networks: ``encoder`` reads
-the source once; ``decoder`` takes the new tokens, and the keys and values that it has already returned for those
-before them. A language model has the second graph alone.
+A network that computes its answer in one step is one graph. A model that writes text is two graphs: ``encoder`` reads
+the source once; ``decoder`` takes the new tokens, and the keys and values that it returned earlier for the tokens
+before them. A language model has only the second graph.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from saccade.models.transformer_layers import decoder_masks
 
 __all__ = ["Graph", "graphs", "kept_names"]
 
-#: The sizes of the example that a graph is traced with; no two are equal, so that none can be taken for another.
+#: The sizes of the example that a graph is traced with. All are different, so that no axis can be mistaken for another.
 BATCH, TOKENS, PAST, SOURCE = 2, 3, 5, 7
 
 
@@ -45,15 +45,15 @@ class Graph:
     """A part of a network that is exported as one ONNX file."""
 
     module: nn.Module
-    examples: tuple[Any, ...]  # of its arguments
+    examples: tuple[Any, ...]  # an example of each argument
     axes: tuple[Any, ...]  # the names of the axes of each argument that may have any length
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 
 
 def graphs(network: nn.Module, *, has_types: bool = False) -> dict[str, Graph]:
-    """Return the graphs of a network by the names of their files. A network that has none is refused by name. With
-    ``has_types``, a classifier also takes the types of its tokens, which tell two texts apart."""
+    """Return the graphs of a network by file name, or raise an error if it cannot be exported. With
+    ``has_types``, a classifier also takes the types of its tokens, which say which of two texts each belongs to."""
     if not isinstance(getattr(network, "config", None), TransformerConfig):
         raise OptionError(f"Only Transformers can be exported to ONNX, not the network {type(network).__name__}.")
     if isinstance(network, DecoderOnly):
@@ -62,7 +62,7 @@ def graphs(network: nn.Module, *, has_types: bool = False) -> dict[str, Graph]:
         return {"encoder": _source(network), "decoder": _decoder(_StepCrossDecoder(network), network)}
     if isinstance(network, VisionTransformer | PatchAutoencoder):
         config = network.config
-        output = "logits" if isinstance(network, VisionTransformer) else "rebuilt"  # each name stands for one tensor
+        output = "logits" if isinstance(network, VisionTransformer) else "rebuilt"
         return {"model": Graph(network, (_images(config),), ({0: "batch"},), ("images",), (output,))}
     if isinstance(network, Tagger):
         return {"model": _tagger(network)}
@@ -73,7 +73,7 @@ def graphs(network: nn.Module, *, has_types: bool = False) -> dict[str, Graph]:
 
 
 def kept_names(layers: int, kind: str) -> list[str]:
-    """Return the names of the keys and values of every layer: "past", "present" or "source"."""
+    """Return the names of the keys and values of every layer; ``kind`` is "past", "present" or "source"."""
     return [f"{kind}_{part}.{layer}" for part in ("key", "value") for layer in range(layers)]
 
 
@@ -94,7 +94,7 @@ def _images(config: VisionConfig) -> Tensor:
 
 
 class _Pieces(nn.Module):
-    """A tagger of pieces: the logits of each piece. Those of a word are their mean, because the output is linear."""
+    """A tagger that returns the logits of each word piece; the logits of a word are the mean over its pieces."""
 
     def __init__(self, network: Tagger) -> None:
         super().__init__()
@@ -138,10 +138,10 @@ def _tagger(network: Tagger) -> Graph:
 
 
 class _GivenCache:
-    """The keys and values of earlier tokens as inputs of a graph, and those of all tokens as its outputs."""
+    """A cache whose earlier keys and values are inputs of a graph, and whose keys and values at the end are outputs."""
 
     positions: list[int]
-    beside = None  # every row has a cache of its own
+    beside = None  # every row has a separate cache
 
     def __init__(self, past: KeyValue) -> None:
         self.kept = past
@@ -159,7 +159,8 @@ class _GivenCache:
 
 
 class _StepDecoder(nn.Module):
-    """A decoder that continues a text: the logits after each new token, and the keys and values of all tokens."""
+    """A decoder that continues a text. It returns the logits after each new token, and the keys and values of all
+    tokens."""
 
     def __init__(self, network: DecoderOnly | CrossDecoder) -> None:
         super().__init__()
@@ -177,12 +178,12 @@ class _StepDecoder(nn.Module):
         return network.output(x), [one.kept.key for one in caches], [one.kept.value for one in caches]
 
     def sources(self) -> list[dict[str, Any]]:
-        """Return what each block attends to besides its own input: nothing."""
+        """Return the source that each block also attends to; a decoder without cross-attention has none."""
         return []
 
 
 class _StepCrossDecoder(_StepDecoder):
-    """A decoder that also looks at a source."""
+    """A decoder that also attends to a source, whose keys and values are further inputs."""
 
     def forward(
         self,
@@ -227,12 +228,12 @@ def _decoder(module: nn.Module, network: Any) -> Graph:
 
 
 def _attends_to_tokens(network: Any) -> bool:
-    """Whether the decoder attends to the tokens of a source, some of which are padding."""
+    """Return whether the decoder attends to the tokens of a source, some of which may be padding."""
     return isinstance(network, EncoderDecoder) and not isinstance(network, TransformerAutoencoder)
 
 
 def _source_length(network: Any) -> int:
-    """The number of vectors that the decoder attends to."""
+    """Return the number of source vectors that the decoder attends to."""
     if _attends_to_tokens(network):
         return SOURCE
     if isinstance(network, Captioner):
@@ -242,7 +243,7 @@ def _source_length(network: Any) -> int:
 
 
 class _Source(nn.Module):
-    """The source as the decoder needs it: the keys and values of each of its layers."""
+    """An encoder, which returns the keys and values of the source for each layer of the decoder."""
 
     def __init__(self, network: Any) -> None:
         super().__init__()

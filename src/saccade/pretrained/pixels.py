@@ -1,4 +1,4 @@
-"""How a model of another library takes its images: the ``preprocessor_config.json`` of its folder."""
+"""Read ``preprocessor_config.json``, which says how a model of another library turns pictures into numbers."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from saccade.pretrained.fields import Fields, read_fields
 __all__ = ["FILTERS", "Preparation", "preparation_fields", "read_preparation"]
 
 NAME = "preprocessor_config.json"
-#: The filters for resizing, by their numbers in Pillow.
+#: The filters for resizing, by their Pillow numbers.
 FILTERS = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}
-#: The fields that are read, and those that change no pixel: how the file was made, and how arrays are returned.
+#: The fields that Saccade reads or that do not change any pixel, such as how the file was made.
 _KNOWN = frozenset(
     """
     crop_size data_format device disable_grouping do_center_crop do_convert_rgb do_normalize do_rescale do_resize
@@ -28,14 +28,14 @@ _KNOWN = frozenset(
 class Preparation:
     """How a picture becomes the numbers that a network takes."""
 
-    mean: tuple[float, ...]  # of each channel, subtracted from numbers between 0 and 1,
-    deviation: tuple[float, ...]  # by which they are then divided
-    filter: str  # by which pictures of another size are resized
-    resized: tuple[int, int] | int | None  # to this size, or shorter side, before the middle is cut out; None: no cut
+    mean: tuple[float, ...]  # subtracted from the values of each channel, which are between 0 and 1
+    deviation: tuple[float, ...]  # the results are divided by this
+    filter: str  # the filter for resizing pictures of another size
+    resized: tuple[int, int] | int | None  # the size, or the shorter side, before the middle is cut out; None: no cut
 
 
 def read_preparation(folder: Path, size: tuple[int, int], channels: int) -> Preparation:
-    """Read the file; ``size`` and ``channels`` are those of the network."""
+    """Read how to prepare pictures for a network that takes images of this ``size`` and number of ``channels``."""
     path = folder / NAME
     if not path.exists():
         raise FileError(
@@ -60,12 +60,12 @@ def read_preparation(folder: Path, size: tuple[int, int], channels: int) -> Prep
     stated = _size(fields, "size")
     cut = _size(fields, "crop_size") if fields.values.get("do_center_crop") else None
     if (cut or stated) != size:
-        raise FileError(f"{path}: images have the size {cut or stated} there, and {size} in config.json.")
+        raise FileError(f"{path}: images have the size {cut or stated} here, but {size} in config.json.")
     return Preparation(mean, deviation, FILTERS[number], None if cut is None else stated)
 
 
 def preparation_fields(found: Preparation, size: tuple[int, int]) -> dict[str, Any]:
-    """Return the fields of the file."""
+    """Return the fields of a ``preprocessor_config.json``."""
     sides = ("height", "width")
     edge = {"shortest_edge": found.resized} if isinstance(found.resized, int) else None
     cut = {"do_center_crop": True, "crop_size": dict(zip(sides, size, strict=True))} if found.resized else {}
@@ -83,7 +83,7 @@ def preparation_fields(found: Preparation, size: tuple[int, int]) -> dict[str, A
 
 
 def _each(fields: Fields, name: str, channels: int) -> tuple[float, ...]:
-    """A number for each channel, between 0 and 1."""
+    """Return the numbers in a field: one for each channel, between 0 and 1."""
     given = fields.take(name, list, [0.5] * channels)
     if len(given) != channels or not all(isinstance(one, int | float) and 0 <= one <= 1 for one in given):
         raise FileError(f"{fields.where}: {name} must be {channels} numbers between 0 and 1, not {str(given)[:60]}.")
@@ -93,7 +93,7 @@ def _each(fields: Fields, name: str, channels: int) -> tuple[float, ...]:
 
 
 def _size(fields: Fields, name: str) -> tuple[int, int] | int:
-    """A height and a width, or the length of the shorter side."""
+    """Return the size in a field: a height and a width, or the length of the shorter side."""
     given = fields.take(name, (dict, int))
     found = (given, given) if isinstance(given, int) else given.get("shortest_edge")
     if isinstance(given, dict) and found is None:

@@ -1,4 +1,4 @@
-"""What a sentence-transformers folder says besides its Transformer: how to pool, and how long texts may be."""
+"""Read how a sentence-transformers folder pools the vectors of tokens, and how long texts may be."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _POOLING = {"mean_tokens": "mean", "max_tokens": "max", "cls_token": "first"}
 
 
 def sentence_fields(folder: Path) -> dict[str, Any]:
-    """Return Saccade's fields for it. A folder without modules.json does not say how to pool; most models use the
-    mean."""
+    """Return the pooling fields of Saccade's `SentenceConfig`. A folder without modules.json does not say how to pool,
+    so there are none, and the default applies (the mean)."""
     if not (folder / "modules.json").exists():
         return {}
     found: dict[str, Any] = {}

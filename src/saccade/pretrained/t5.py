@@ -1,4 +1,4 @@
-"""T5 (Raffel 2020): encoder and decoder with one vocabulary, and learned biases for distances instead of positions."""
+"""T5 (Raffel 2020): an encoder and a decoder with the same vocabulary, and a learned bias for each distance."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def _configure(fields: Fields, use: Use, names: Collection[str]) -> TransformerC
 
 
 def _feedforward(fields: Fields) -> tuple[Activation, bool]:
-    """The activation, and whether it is multiplied by a gate; "gated-gelu" has always meant the tanh of GELU."""
+    """Return the activation, and whether it is gated; "gated-gelu" always uses the tanh approximation of GELU."""
     name: str = fields.take("feed_forward_proj", str, "relu")
     gated = name.startswith("gated-")
     plain = "gelu_new" if name == "gated-gelu" else name.removeprefix("gated-")
-    for key, value in (("dense_act_fn", plain), ("is_gated_act", gated)):  # the same once more
+    for key, value in (("dense_act_fn", plain), ("is_gated_act", gated)):  # newer files repeat these two
         fields.expect(key, value)
     if plain not in ACTIVATIONS:
         raise FileError(
@@ -113,5 +113,5 @@ T5 = Family(
     rows=_rows(),
     tied="lm_head.weight",
     copies={f"{stack}.embed_tokens.weight": "shared.weight" for stack in ("encoder", "decoder")},
-    unused=(r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",),  # of early versions
+    unused=(r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",),  # early versions
 )

@@ -1,4 +1,5 @@
-"""The tensors of a folder: one safetensors file, or several with an index. Names and shapes are read before weights."""
+"""Read the tensors of a folder that has one safetensors file, or several with an index: first names and shapes, later
+weights."""
 
 from __future__ import annotations
 
@@ -21,18 +22,18 @@ _LARGEST = 64 << 20  # bytes of an index
 
 
 class StoredTensor(NamedTuple):
-    """A tensor that has not been read."""
+    """Where a tensor is stored, and its shape."""
 
     file: Path
-    name: str  # in the file
+    name: str  # its name in the file
     shape: tuple[int, ...]
 
 
 class TensorFiles(Mapping[str, StoredTensor]):
-    """What the files hold, by name. Old names for the weights of norms are read as the current ones."""
+    """The stored tensors by name. The old names "gamma" and "beta" are read as "weight" and "bias"."""
 
     def __init__(self, files: Mapping[Path, list[str] | None]) -> None:
-        """``files`` are the files with the tensors that each must contain; None stands for all that it has."""
+        """``files`` lists, for each file, the tensors to read from it; None stands for all its tensors."""
         self.files = list(files)
         self._stored: dict[str, StoredTensor] = {}
         for path, wanted in files.items():
@@ -54,7 +55,7 @@ class TensorFiles(Mapping[str, StoredTensor]):
         return len(self._stored)
 
     def read(self, name: str) -> Tensor:
-        """A tensor as float32."""
+        """Read a tensor, as float32."""
         stored = self._stored[name]
         with _opened(stored.file) as file:
             found: Tensor = file.get_tensor(stored.name)
@@ -67,7 +68,7 @@ class TensorFiles(Mapping[str, StoredTensor]):
 
 
 def find_tensors(folder: Path) -> TensorFiles:
-    """The tensors of a folder, with names and shapes only."""
+    """Find the tensors of a folder, reading only their names and shapes."""
     if (folder / INDEX).exists():
         return TensorFiles(_indexed(folder))
     if (folder / WHOLE).exists():
