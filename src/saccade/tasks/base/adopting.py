@@ -1,4 +1,4 @@
-"""Open a model that another library trained, as the same kind of ``Bundle`` as one of our own.
+"""Open a model that another library trained, as a ``Bundle`` like those of Saccade's own models.
 
 What a pretrained model can do decides its task, and the state of the task uses its tokenizer (``TaskState.adopt``).
 Code that uses a bundle need not know where it came from.
@@ -40,7 +40,7 @@ def adopt(path: Path) -> Bundle:
 
 def adopt_foreign(path: Path, reason: str) -> Bundle:
     """Open a folder that another library wrote, with a network that ``transformers`` runs. ``reason`` is a sentence
-    that says why."""
+    that says why Saccade's own networks are not used."""
     found = _bundle(path, read_by_transformers(path, reason), "transformers")
     return replace(found, engine="transformers", reason=reason)
 

@@ -60,7 +60,7 @@ class Answer(ABC):
 
     @property
     def nbytes(self) -> int:
-        """The memory of what the answer keeps besides the attention of its view, in bytes."""
+        """The number of bytes that the answer keeps in memory, without the attention of its view."""
         return 0
 
     @property

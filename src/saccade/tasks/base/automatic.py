@@ -12,7 +12,7 @@ from saccade.tasks.base.predictor import Predictor
 
 __all__ = ["CHECKED", "FEWEST", "faster"]
 
-#: The number of inputs for which both engines must write the same, and the fewest inputs that make it worthwhile.
+#: The number of inputs to which both engines must give the same answer, and the fewest inputs for which this is done.
 CHECKED, FEWEST = 20, 200
 
 
@@ -39,8 +39,8 @@ def faster(opened: Predictor, inputs: Sequence[Any], options: dict[str, Any]) ->
         return opened, f"Computed by torch, because CTranslate2 cannot do it: {error}"
     differing = sum(one != their for one, their in zip(ours, theirs, strict=True))
     if differing:
-        return opened, f"Computed by torch, because CTranslate2 answers {differing} of the first {CHECKED} otherwise."
-    return other, f"Computed by CTranslate2, which wrote the same as torch for the first {CHECKED}."
+        return opened, f"Computed by torch, because CTranslate2 answers {differing} of the first {CHECKED} differently."
+    return other, f"Computed by CTranslate2, which gave the same first {CHECKED} answers as torch."
 
 
 def _texts(opened: Predictor, inputs: Sequence[Any], options: dict[str, Any]) -> list[list[str]]:

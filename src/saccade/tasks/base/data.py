@@ -34,7 +34,7 @@ __all__ = [
 PARTS = ("validation", "test")
 Raw = TypeVar("Raw")  # an example as it was read from a file
 Say = Callable[[str], None]  # is called with a note to print
-#: How large a recommended network is, and how long it therefore takes.
+#: The size of a recommended network, which also determines how long training takes.
 Size = Literal["tiny", "small", "medium"]
 SIZES: tuple[Size, ...] = ("tiny", "small", "medium")
 
@@ -88,7 +88,7 @@ def hold_out(
     seed: int,
     labels: Callable[[Raw], Iterable[str]] | None = None,
 ) -> tuple[list[Raw], list[Raw], list[Raw]]:
-    """Split examples into training, validation and test. ``held_out`` has the examples of parts with their own files.
+    """Split examples into training, validation and test. ``held_out`` has the parts that were read from other files.
 
     With ``labels``, an example with a label that no other example has stays in training.
     """
@@ -105,7 +105,7 @@ def draw_splits(count: int, held_out: int, seed: int, draw: Callable[[int, int, 
 
 
 def column_keys(columns: str | None, *names: str) -> dict[str, str]:
-    """Return the ``[data]`` keys for the two columns that ``--columns`` gives, if it is given."""
+    """Return the ``[data]`` keys for the two columns that ``--columns`` names; empty without it."""
     if columns is None:
         return {}
     given = [column.strip() for column in columns.split(",")]
@@ -117,7 +117,7 @@ def column_keys(columns: str | None, *names: str) -> dict[str, str]:
 
 
 class BuiltinOrFile(Config):
-    """The ``[data]`` table of a task whose examples are either built in or in a file of the user's."""
+    """The ``[data]`` table of a task whose examples are either built in or read from the user's file."""
 
     file_key: ClassVar[str]  # the key that names the file
 
@@ -149,9 +149,9 @@ class DataReader(ABC, Generic[Raw]):
     settings: ClassVar[type[Config]]  # the ``[data]`` table of a recipe
     read_as: ClassVar[tuple[str, ...]] = ()  # the keys in that table that apply to every file, such as its encoding
     inherited: ClassVar[tuple[str, ...]] = ()  # the keys that a run takes from the model that it starts from
-    #: The most updates of a recommended recipe for which nobody gave a size or a time: half an hour or less on 2 cores.
+    #: The most updates to recommend if the user gives no size and no time: half an hour or less on 2 cores.
     most_updates: ClassVar[int] = 1_000_000
-    column_fields: ClassVar[tuple[str, ...]] = ()  # those of them that name columns, in the order of --columns
+    column_fields: ClassVar[tuple[str, ...]] = ()  # the keys of ``read_as`` that name columns, in --columns order
 
     @classmethod
     @abstractmethod
@@ -204,7 +204,7 @@ class DataReader(ABC, Generic[Raw]):
     @classmethod
     @abstractmethod
     def recommend(cls, splits: Splits[Raw], size: Size) -> dict[str, Any]:
-        """Return the other tables of the recipe, with settings that usually work for examples like these.
+        """Return all tables of the recipe but ``[data]``, with settings that usually work for examples like these.
 
         ``training.steps`` is the number of updates that a network of this size usually needs. It also determines the
         warm-up and how often to validate.

@@ -32,7 +32,7 @@ class DecoderBatch(Batch):
 def decoder_tokens(
     texts: Sequence[list[int]], start: int = START, end: int = END
 ) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B T"], Bool[Tensor, "B T"]]:
-    """Return what a decoder reads for these texts, what it predicts, and which of it is not padding."""
+    """Return what a decoder reads for these texts, what it predicts, and which positions are not padding."""
     read, lengths = pad([[start, *ids] for ids in texts])
     predicted, _ = pad([[*ids, end] for ids in texts])
     return read, predicted, torch.arange(read.shape[1]) < lengths[:, None]

@@ -43,7 +43,7 @@ def chosen_engine(engine: str, precision: str) -> Engine | None:
 
 
 def marks_of(tokenizer: Tokenizer) -> SpecialEntries:
-    """Return the unknown, start and end entries. The first entry stands in for one that the vocabulary lacks."""
+    """Return the entries for unknown, start and end; the vocabulary's first entry replaces one that is missing."""
     special, entries = tokenizer.special, tokenizer.entries()
     ids = (special.unknown, special.start, special.end)
     return SpecialEntries(*(entries[0 if id is None else id] for id in ids))
@@ -62,7 +62,7 @@ def specified(task: Task, network: nn.Module) -> Any:
 
 
 class TranslationEngine:
-    """A translation network in CTranslate2."""
+    """A translation network that CTranslate2 runs."""
 
     def __init__(self, task: Task, network: nn.Module, device: str, precision: str, workers: int = 1) -> None:
         with needs_extra("engines", "--engine ctranslate2"):

@@ -112,7 +112,7 @@ class ImageInputPredictor(Predictor):
         return self._check_shape(InputImage(every[number - 1], given))
 
     def read_file(self, path: Path) -> tuple[list[Any], str]:
-        """Read one picture, all pictures in a folder or, as in training, in its folders, one for each class, or all
+        """Read one picture; all pictures in a folder or, as in training, in its subfolders (one for each class); or all
         images in an idx or .npz file."""
         if not path.is_dir() and path.suffix.lower() not in PICTURES:
             found = [InputImage(image, f"{path}:{number}") for number, image in enumerate(self._read_all(str(path)), 1)]

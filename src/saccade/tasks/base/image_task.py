@@ -20,7 +20,7 @@ from saccade.tasks.base.task import TaskState
 __all__ = ["ImageState", "Spread", "check_shape", "measure_images", "patch_names", "suggest_patch", "token_names"]
 
 Shape = tuple[int, int, int]  # height, width, channels
-#: The mean and the standard deviation of all pixels, as numbers from 0 to 1, or of those of each channel.
+#: The mean and the standard deviation of pixels, as numbers from 0 to 1: one number for all, or one for each channel.
 Spread = tuple[float, float] | tuple[tuple[float, ...], tuple[float, ...]]
 
 #: A good number of patches: enough to look at, and few enough to be fast.
@@ -54,7 +54,7 @@ class ImageState(TaskState):
 
     @property
     def spread(self) -> tuple[Float[Tensor, "#C 1 1"], Float[Tensor, "#C 1 1"]]:
-        """The mean and the standard deviation of the pixels of each channel, or of all."""
+        """The mean and the standard deviation of the pixels, for each channel or for all channels together."""
         mean, deviation = (torch.tensor(one).view(-1, 1, 1) for one in self.pixels)
         return mean, deviation
 

@@ -12,9 +12,9 @@ from saccade.tasks.base.predictor import Predictor
 
 __all__ = ["BINS", "by_length", "can_be_measured", "sentences"]
 
-#: Sentences that are translated, and how many of them together.
+#: The number of sentences to translate, and how many of them to translate at once.
 COUNT, AT_ONCE = 400, 50
-#: Words of a sentence, from and to.
+#: The ranges of sentence lengths, in words: the shortest and the longest length of each.
 BINS = ((1, 5), (6, 7), (8, 9), (10, 11), (12, 99))
 
 

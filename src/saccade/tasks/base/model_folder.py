@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 FORMAT = 1
-#: What LoRA added to the weights, if it is saved apart from them.
+#: The file with LoRA's matrices, if they are saved separately from the weights.
 ADAPTER = "adapter.safetensors"
 #: The keys that ``config.json`` has for every task, besides its format and the state of the task.
 KEYS = {"task": str, "metric": str, "model": dict, "decoding": dict}

@@ -18,13 +18,13 @@ class Export:
     """The files of a model in another format, and what was checked."""
 
     files: Mapping[str, bytes]
-    checked: str  # a sentence
-    use: str  # how the model is opened there, in Python
+    checked: str  # a sentence about the comparison with Saccade
+    use: str  # the Python code that opens the model in the other library
     notes: tuple[str, ...] = ()  # further lines of the model card
 
 
 def tokenizer_files(tokenizer: Tokenizer) -> dict[str, bytes]:
-    """The tokenizer as Hugging Face reads it."""
+    """The files of a tokenizer in Hugging Face's format."""
     special, entries = tokenizer.special, tokenizer.entries()
     roles = ("pad", "unk", "bos", "eos", "mask")
     tokens = {f"{role}_token": entries[id] for role, id in zip(roles, special, strict=True) if id is not None}
@@ -36,7 +36,7 @@ def tokenizer_files(tokenizer: Tokenizer) -> dict[str, bytes]:
 
 
 def vocabulary_files(bundle: Bundle) -> dict[str, bytes]:
-    """The tokenizers of a model: one, or one for each side."""
+    """The files of a model's tokenizers: one, or one each for source and target."""
     words = bundle.task.state.vocabularies()
     found = {name: one for name, one in words.items() if isinstance(one, Tokenizer)}
     if len({id(one) for one in found.values()}) == 1:

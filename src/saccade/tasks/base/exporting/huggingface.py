@@ -1,4 +1,4 @@
-"""Export to Hugging Face: the folder of the family that can express the network, opened by ``transformers``."""
+"""Export to Hugging Face: write the folder of a suitable model family, and open it with ``transformers``."""
 
 from __future__ import annotations
 

@@ -66,8 +66,8 @@ def sources_of(bundle: Bundle, texts: Sequence[str]) -> list[list[int]]:
 
 
 def text_batch(bundle: Bundle, texts: Sequence[str]) -> tuple[Tensor, ...]:
-    """Return the texts as the network reads them: ids and lengths and, for a translator, what it writes, or, for a
-    classifier of two texts, the types of the tokens."""
+    """Return the texts as the network reads them: ids and lengths; for a translator also the text that it writes, and
+    for a classifier of two texts also the types of the tokens."""
     tokenizer = target_of(bundle)
     found = task_of_model(bundle.task.name).predictor(bundle).network_inputs(texts)
     if found is not None:
@@ -80,14 +80,14 @@ def text_batch(bundle: Bundle, texts: Sequence[str]) -> tuple[Tensor, ...]:
 
 
 def after_start(tokenizer: Tokenizer, found: Sequence[Sequence[Hypothesis]]) -> Tensor:
-    """Return what a network wrote in the form in which it reads text: with a start token before it."""
+    """Return the best outputs of a network as its decoder reads them: with a start token before each."""
     start = cast(int, tokenizer.special.start)
     targets, _ = pad([[start, *one[0].tokens] for one in found], tokenizer.special.pad)
     return targets
 
 
 def image_batch(bundle: Bundle, names: Sequence[str]) -> Tensor:
-    """Return images as the network takes them; those of another size are fitted."""
+    """Return images as the network reads them, fitted to its size."""
     from PIL import Image
 
     from saccade.data.pictures import fit_picture
@@ -107,7 +107,7 @@ def image_batch(bundle: Bundle, names: Sequence[str]) -> Tensor:
 def compare(ours: Tensor, theirs: Tensor, lengths: Tensor | None = None) -> float:
     """Return the largest difference at positions that are not padding.
 
-    It is a fraction of the largest number if that is above 1.
+    If the largest number in ``ours`` is above 1, the difference is divided by it.
     """
     if lengths is not None:
         real = torch.arange(ours.shape[1]) < lengths[:, None]
@@ -122,7 +122,7 @@ def counted_inputs(bundle: Bundle, inputs: Sequence[str]) -> str:
 
 
 def said_same(library: str, inputs: str, difference: float, what: str = "logits") -> str:
-    """Return a sentence about equal answers to some ``inputs``; raise an error if they are not equal."""
+    """Return a sentence that says that the answers to ``inputs`` are equal; raise an error if they are not."""
     if not difference <= TOLERANCE:  # also if it is NaN
         raise ExportError(
             f"{library} gives different {what} from Saccade (up to {difference:.2g} apart); the model was not exported."
