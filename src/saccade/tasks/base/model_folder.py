@@ -163,9 +163,9 @@ def open_model(
     """Open a model folder, or the folder of a run, for prediction. Also available as ``saccade.open``.
 
     ``precision`` is the precision of matrix products: fp32, bf16 or int8. ``workers`` is the number of processes that
-    share the inputs of ``predict`` on the CPU; ``close()`` ends them. ``engine`` is what generates texts: torch, or
-    ctranslate2, which is several times as fast and has workers of its own; auto is ctranslate2 for int8 only. If
-    Saccade's networks cannot express a model of another library, auto runs it by transformers.
+    share the inputs of ``predict`` on the CPU; ``close()`` ends them. ``engine`` is the library that generates texts:
+    torch, or ctranslate2, which is several times as fast and starts ``workers`` itself; auto uses ctranslate2 only for
+    int8. If Saccade's networks cannot express a model of another library, auto runs the model with transformers.
     """
     by = chosen_engine(engine, precision)
     bundle = _read_for(Path(path), by if precision == "fp32" else by or "torch")
@@ -203,8 +203,8 @@ def _read_for(path: Path, engine: str | None) -> Bundle:
 
 
 def bundle_recipe(path: Path, *, any_engine: bool = False) -> dict[str, Any]:
-    """Return the tables of the recipe that a model was trained with. If another library trained the model, they name
-    the task and describe the network, and what its positions allow. With ``any_engine``, transformers may run it."""
+    """Return the tables of the recipe that a model was trained with. For one of another library, they have the task,
+    its network and its maximum length; with ``any_engine``, also if only transformers can run it."""
     if _is_foreign(path):
         bundle = _read_for(path, None if any_engine else "torch")
         config = cast(TransformerConfig, bundle.config)

@@ -43,7 +43,7 @@ class Predictor(ABC):
     """An opened model. Each task has its own subclass."""
 
     options: ClassVar[type[Config]] = NoOptions  # the options of ``predict``
-    #: The highest values that a server accepts for options that cost time or memory; the length, if they are lists.
+    #: The highest values that a server accepts for options that cost time or memory; for lists, the maximum length.
     ceilings: ClassVar[Mapping[str, float]] = {}
     #: The formats in which an answer can be written, besides its text and JSON: functions from an answer to a text.
     formats: ClassVar[Mapping[str, Callable[[Any], str]]] = {}
@@ -70,7 +70,7 @@ class Predictor(ABC):
         self.model = lower_precision(bundle.model.to(device).eval(), precision)
         self.device = device
         self._workers = workers
-        #: Whether no other code can change the weights; answers then need no checksum to notice that they have changed.
+        #: Whether no other code can change the weights; answers then need no checksum to detect a change.
         self.is_exclusive = False
         self._engine = engine
         self._read_otherwise: dict[str, Any] = {}
@@ -153,8 +153,8 @@ class Predictor(ABC):
         return []
 
     def known_links(self, text: str) -> list[tuple[str, str]]:
-        """Return pairs of words in an example of which the first depends on the second, such as a pronoun and what it
-        stands for, as far as they are known."""
+        """Return the pairs of words in an example that are known to depend on each other, such as a pronoun and its
+        noun; the first word depends on the second."""
         return []
 
     def check_request(self, values: Sequence[Any]) -> None:  # noqa: B027
@@ -165,7 +165,7 @@ class Predictor(ABC):
         return list(sentences)
 
     def network_inputs(self, inputs: Sequence[Any]) -> tuple[Tensor, ...] | None:
-        """Return the arguments of the network for these inputs, if they are more than framed tokens and lengths."""
+        """Return the arguments of the network for these inputs; None if a tokenizer is enough to make them."""
         return None
 
     def count_tokens(self, given: Any) -> int:
@@ -173,8 +173,8 @@ class Predictor(ABC):
         return 1
 
     def cost(self, given: Any, options: Any) -> Cost:
-        """Return the cost of answering an input with these options, from ``chosen``, if the answer becomes as long as
-        they allow."""
+        """Return the cost of answering an input if the answer becomes as long as ``options`` allow. ``options`` come
+        from ``chosen``."""
         return Cost.of(self.count_tokens(given))
 
     def parse(self, argument: str) -> Any:
@@ -182,7 +182,7 @@ class Predictor(ABC):
         return self._parse_json(argument, "The input")
 
     def read_file(self, path: Path) -> tuple[list[Any], str]:
-        """Read the inputs in a file, in the format of the training files. Also return a phrase that says how."""
+        """Read the inputs in a file, in the format of the training files. Also say how they were read."""
         lines = ((number, line) for number, line in read_lines(path) if line.strip())
         return [self._parse_json(line, f"{path}, line {number}") for number, line in lines], "one JSON value per line"
 
@@ -201,7 +201,7 @@ class Predictor(ABC):
             return found, named.sub("it", how)
 
     def read_bytes(self, content: bytes) -> tuple[list[Any], str]:
-        """Read the inputs in a file that a client of the server sent. They never name files of this machine."""
+        """Read the inputs in a file that a client of the server sent. It cannot refer to files of this machine."""
         return self.read_stream(BytesIO(content), "The file")
 
     def read_unnamed(self, path: Path) -> tuple[list[Any], str]:
@@ -228,12 +228,12 @@ class Predictor(ABC):
 
     @property
     def reads_otherwise(self) -> bool:
-        """Whether ``read_otherwise`` was given anything, so that files are not read like the training files."""
+        """Whether options of ``read_otherwise`` apply, so that files are not read like the training files."""
         return bool(self._read_otherwise)
 
     @property
     def chose_columns(self) -> bool:
-        """Whether ``read_otherwise`` gave the columns of files; otherwise they are those of the training files."""
+        """Whether ``read_otherwise`` chose the columns of files; if not, they are those of the training files."""
         return any(key in self._read_otherwise for key in task_of_model(self.task.name).data.column_fields)
 
     def read_otherwise(
@@ -285,9 +285,9 @@ class Predictor(ABC):
     ) -> Sequence[Answer]:
         """Answer the inputs, and return the answers in order: always a list, even for a single text or path.
 
-        Some inputs are answered at a time, so that progress is visible and memory stays bounded.
+        The inputs are answered a few at a time, so that progress is visible and memory stays bounded.
         ``progress`` is called with the number of answers so far; ``options`` are fields of the ``options`` class. If
-        the inputs are a part of a longer list, ``first`` is the place in it where they begin; the answers are exactly
+        the inputs are a part of a longer list, ``first`` is their position in it, from 0; the answers are exactly
         those for the whole list if ``first`` is a multiple of ``at_once``.
         """
         if isinstance(inputs, str | Path):

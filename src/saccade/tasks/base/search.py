@@ -66,7 +66,7 @@ def search(
 ) -> list[list[Hypothesis]]:
     """Return the outputs for each source, best first. Sources of similar length share a batch.
 
-    ``target`` is the tokenizer of the outputs; our own all have the same special tokens.
+    ``target`` is the tokenizer of the outputs; all of Saccade's own tokenizers have the same special tokens.
     """
     found: list[list[Hypothesis]] = [[] for _ in sources]
     lengths = np.array([[len(source)] for source in sources])
@@ -83,7 +83,7 @@ def search(
             return _sample(model, batch, options, generator, target)
         return _search(model, batch, options, target)
 
-    # All samples come from one sequence of random numbers, so that they cannot be shared.
+    # All samples come from one sequence of random numbers, so processes cannot share the work.
     every = map(outputs_of, parts) if options.sample else for_each(parts, outputs_of)
     for part, outputs in zip(parts, every, strict=True):
         for index, hypotheses in zip(part, outputs, strict=True):

@@ -26,7 +26,7 @@ __all__ = ["for_each", "sharing"]
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
-#: The number of files in which the results of many parts are kept, at least.
+#: The results of many parts are kept in at least this many files.
 FILES = 64
 
 
@@ -37,7 +37,7 @@ class Sharer(Protocol):
     count: int
 
     def gather(self, mine: list[Any]) -> list[list[Any]]:
-        """Return what each process gives, by rank."""
+        """Return the lists that all processes pass, by rank."""
 
     def show_life(self) -> None:
         """Tell processes that wait for this one that it is still working."""
@@ -95,7 +95,7 @@ def sharing(sharer: Sharer, folder: Path | None = None) -> Iterator[None]:
 
 
 def for_each(parts: Sequence[Part], compute: Callable[[Part], Result]) -> Iterator[Result]:
-    """Yield the result for each part, in order: numbers, tensors or hypotheses, or tuples and lists of them."""
+    """Yield the result of each part, in order. Results are numbers, tensors, hypotheses, or tuples or lists of them."""
     active = _sharing.get()
     yield from map(compute, parts) if active is None else active.results(parts, compute)
 

@@ -17,7 +17,7 @@ from saccade.errors import StaleTraceError
 
 __all__ = ["Later", "Snapshot"]
 
-#: What a module may hold that decides how it computes, apart from tensors and modules.
+#: The types of attributes, besides tensors and modules, that decide how a module computes.
 HELD = str, float, FunctionType, Score, Weights
 
 Given = ParamSpec("Given")
@@ -81,7 +81,7 @@ class LeftBehind:
 
 
 def _fingerprint(model: nn.Module, is_exclusive: bool) -> list[Any]:
-    """Return a value that changes whenever a weight is changed, replaced or moved, or a module computes otherwise.
+    """Return a value that changes whenever a weight is changed, replaced or moved, or a module computes differently.
 
     A tensor's version counts in-place changes. It does not count changes through ``.data``, but they change the sums.
     The sums read every weight, which takes about as long as a pass through the network, so they are left out where no
@@ -95,7 +95,7 @@ def _fingerprint(model: nn.Module, is_exclusive: bool) -> list[Any]:
 
 
 def _behaviour(module: nn.Module) -> tuple[Any, ...]:
-    """Return whether a module trains, its hooks, and the settings and functions that it holds."""
+    """Return whether a module is in training mode, its hooks, and the settings and functions that it holds."""
     held = {name: value for name, value in vars(module).items() if isinstance(value, HELD)}
     return module.training, tuple(module._forward_hooks), tuple(module._forward_pre_hooks), held
 

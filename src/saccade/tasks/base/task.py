@@ -53,7 +53,7 @@ ReadFile = Callable[[str], bytes]
 
 
 class Batch(ABC):
-    """Some examples as tensors. Each task defines a dataclass of its own."""
+    """Some examples as tensors. Each task defines its own dataclass."""
 
     lines: Sequence[int]  # the line numbers of the examples in the user's file, for error messages
     #: The tensors that stay on the CPU, because Python code reads their values.
@@ -119,7 +119,7 @@ class Bundle:
     family: str | None = None  # what kind of model it is, if another library trained it: BERT, GPT-2, ...
     unused: Sequence[str] = ()  # tensors of its files that the network does not have
     engine: str = "torch"  # the library that runs the network; torch stands for Saccade's own networks
-    reason: str = ""  # a sentence that says why it is another one
+    reason: str = ""  # a sentence that says why the engine is not torch
 
 
 class TaskState(ABC):
@@ -160,8 +160,8 @@ class TaskState(ABC):
         return {}
 
     def vocabularies(self) -> Mapping[str, Tokenizer | Vocabulary]:
-        """Return the vocabularies of the network's embeddings by name: ``source`` and ``target`` of a network that
-        reads and writes, ``words`` and ``pieces`` of words, or ``tokenizer`` if there is only one."""
+        """Return the vocabularies of the network's embeddings by name: ``source`` and ``target`` if it turns one text
+        into another, ``words`` and ``pieces`` (of words), or ``tokenizer`` if there is only one."""
         return {}
 
 
@@ -189,7 +189,7 @@ class Task(ABC):
     networks: ClassVar[Mapping[str, Network]]  # kind in the [model] table -> network; the first is the default
     counted: ClassVar[str] = "tokens"  # what the model predicts, in the plural, such as tokens, words or images
     model_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # kind -> defaults that this task changes
-    inherited_tables: ClassVar[tuple[str, ...]] = ("text",)  # those that a run takes from the model it starts from
+    inherited_tables: ClassVar[tuple[str, ...]] = ("text",)  # tables that a run takes from the model it starts from
     init_defaults: ClassVar[Mapping[str, Any]] = {}  # [model] defaults if a run starts from another task's model
     length_key: ClassVar[str | None] = None  # the setting that limits the size of training examples, if there is one
     evaluation_size: ClassVar[int] = 4096  # the size of the batches in which ``evaluate`` scores a model
@@ -396,7 +396,7 @@ def read_count(description: Mapping[str, Any], key: str) -> int:
 def read_tokenizer(read: ReadFile, where: str, name: str = "tokenizer.json") -> Tokenizer:
     """Read a tokenizer from a model folder.
 
-    That of a pretrained model has a second file, which says which tokens are special: start, end, mask and so on.
+    The tokenizer of a pretrained model has a second file, which says which tokens are special, such as start and end.
     """
     try:
         about = read(config_name(name))

@@ -24,7 +24,7 @@ class TextInputPredictor(Predictor):
     input_types: ClassVar[tuple[type, ...]] = (str,)
     input_name = "a text"
     takes_lines = True
-    in_order: ClassVar[tuple[str, ...]] = ()  # the columns of a table that need not name them
+    in_order: ClassVar[tuple[str, ...]] = ()  # the columns, in order, of a table that does not name them
 
     @property
     def known_labels(self) -> tuple[str | int, Callable[[str], bool]] | None:

@@ -97,7 +97,7 @@ class WordVectors:
         return [id for id in begin if self.vocabulary.token(id) != SPACE]
 
     def ids(self, word: str) -> list[int]:
-        """Return the ids of a word: one, or those of its pieces."""
+        """Return the id of a word, or the ids of its pieces."""
         if isinstance(self.vocabulary, Vocabulary):
             found = [self.vocabulary.id(word.lower() if self.lowercase else word)]
         else:
@@ -136,8 +136,8 @@ class WordVectors:
         return [(ids[place], float(cosines[place])) for place in places]
 
     def with_near_neighbours(self, among: int = MAP_WORDS) -> str | None:
-        """Return the frequent word that has three near neighbours: the one whose third neighbour is nearest. Words of
-        fewer than three letters and other spellings of the same word do not count."""
+        """Return, of the ``among`` most frequent words, the one whose third neighbour is nearest. Words with fewer
+        than three letters are skipped, and other spellings of a word do not count as its neighbours."""
         words = [id for id in self.candidates[:among] if len(self.tokens[id]) >= 3 and self.tokens[id].isalpha()]
         if len(self.candidates) < 4 or not words:
             return None
@@ -153,7 +153,7 @@ class WordVectors:
         """Map these words, their neighbours, and the ``others`` most frequent words, by their principal components.
 
         Without words or a number, map the 100 most frequent words. If ``fixed``, the components are those of the
-        frequent words alone, so that every one of them stays in its place whichever words are added.
+        frequent words alone, so that each of them stays in its place whichever words are added.
         """
         placed = {word: self.vector(word) for word in words}
         near = [id for word in words for id, _ in self._nearest(word, MAP_NEIGHBOURS)]

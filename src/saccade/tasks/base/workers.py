@@ -33,7 +33,7 @@ Piece = tuple[list[list[int]], SearchOptions]
 class Workers:
     """Processes that each have a copy of the model. They start at the first search and end with ``close``.
 
-    Each is joined to this process by a pipe of its own. If it ends, so does the pipe, whatever it was doing. (An
+    A separate pipe connects each of them to this process. If a worker ends, so does its pipe, at any time. (An
     executor of Python 3.11 can wait forever for a process that it starts while another one is killed.)
     """
 

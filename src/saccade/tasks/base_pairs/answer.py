@@ -69,7 +69,7 @@ class BasePairsAnswer(Answer):
 
     @property
     def dot_bracket(self) -> str:
-        """The name, the sequence and the structure, each on a line of its own."""
+        """The name, the sequence and the structure, each on its own line."""
         return f">{self.molecule.name}\n{self.molecule.sequence}\n{self.text}\n"
 
     @property

@@ -26,14 +26,14 @@ from saccade.tasks.base.data import DataReader, Say, Size, Splits, column_keys, 
 
 __all__ = ["BasePairsData", "BasePairsFiles"]
 
-#: What a part is called in files that assign molecules to parts.
+#: The names of parts in files that assign molecules to parts, and the part that each name stands for.
 PARTS = {"train": "train", "training": "train", "valid": "validation", "validation": "validation", "val": "validation"}
 PARTS |= {"dev": "validation", "test": "test"}
 
 #: Width of a base, width of a pair, and blocks, for each size.
 NETWORKS: dict[Size, tuple[int, int, int]] = {"tiny": (32, 16, 1), "small": (64, 24, 2), "medium": (64, 32, 3)}
 BATCH_PAIRS = 80_000
-#: The built-in molecules that are scored by themselves: neither those of training nor of validation nor of the test.
+#: The part of the built-in molecules that is read for scoring; training, validation and test have other molecules.
 SCORING_PART = 3
 
 

@@ -35,7 +35,7 @@ from saccade.tasks.base_pairs.task import BasePairs, FoldingOptions
 __all__ = ["BasePairsPredictor"]
 
 
-#: The built-in molecules that are shown as examples: how many, and of which part, which is used for nothing else.
+#: The number of built-in molecules that are shown as examples, and their part, which is used for nothing else.
 SHOWN, SHOWN_PART = 6, 6
 
 
@@ -104,8 +104,8 @@ class BasePairsPredictor(Predictor):
         return {"kind": "text"}
 
     def examples(self, probe: Sequence[str] = ()) -> list[Any]:
-        """Return the example that training recorded at each validation, or a small hairpin; with their structures, some
-        built-in molecules if the model was trained on these."""
+        """Return built-in molecules with their structures if the model was trained on such molecules; otherwise the
+        example that training recorded at each validation, or a small hairpin."""
         if self.bundle.data.get("builtin") is not None:
             shown = generate_hairpins(SHOWN, seed=1, part=SHOWN_PART)
             return [{"sequence": one.sequence, "structure": to_dot_bracket(one.partners or ())} for one in shown]
@@ -115,7 +115,7 @@ class BasePairsPredictor(Predictor):
         return given.length
 
     def cost(self, given: Molecule, options: FoldingOptions) -> Cost:
-        """Return the cost; the network computes with every pair of bases, which takes about as long as with a token."""
+        """Return the cost: the network computes with every pair of bases, and a pair takes about as long as a token."""
         return Cost(given.length, 1, given.length**2)
 
     def parse(self, argument: str) -> Molecule:

@@ -196,7 +196,7 @@ class BasePairs(Task):
         options: Any = None,
         check_cancelled: CheckCancelled = lambda: None,
     ) -> Evaluation:
-        """Return the mean scores per molecule, and print those of copying and of ViennaRNA for comparison."""
+        """Return the mean scores per molecule, and lines that compare them with copying and ViennaRNA."""
         found = self.structures(model, examples, options or self.settings["decoding"], check_cancelled)
         scores = _mean_scores(examples, found)
         lines = [f"{'method':34} {'precision':>9} {'recall':>9} {'f1':>9}", _line("this model", scores)]

@@ -63,8 +63,8 @@ class ClassificationAnswer(Answer):
         return {"source": self.source, "label": self.text, **several, "probabilities": probabilities}
 
     def extras(self) -> dict[str, Any]:
-        """Return each word with its weight (or its effect, if the words are not pooled by attention), or why there are
-        none."""
+        """Return each word with its weight (or its effect, if attention does not pool the words), or the reason why
+        there are none."""
         measure = "weight" if self.pools else "effect"
         try:
             return {"deciding": [{"word": word, measure: value} for word, value in self.deciding]}

@@ -57,8 +57,8 @@ class ClassificationData(LabelledData):
 
 
 def _require_names(file: Path, columns: tuple[str | int, ...]) -> None:
-    """Refuse a table whose first line does not name these columns, whatever its separator and encoding, which may be
-    settings that are not known yet."""
+    """Refuse a table whose first line does not name these columns with any separator. The encoding is detected, because
+    it may be a setting that is not known yet."""
     if not file.is_file() or table_format(file) not in TABLES:
         return
     try:
@@ -70,7 +70,7 @@ def _require_names(file: Path, columns: tuple[str | int, ...]) -> None:
         read_columns(file, columns, separator=",")
 
 
-#: The most texts whose labels may all be different.
+#: In a file with at most this many texts, every text may have a different label.
 FEW = 20
 #: The keys of the columns, in the order in which ``read_labelled`` reads them.
 PAIR_FIELDS = ("label_column", "text_column", "second_column")
@@ -96,9 +96,9 @@ class ClassificationFiles(LabelledFiles[LabelledText]):
 
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, str]:
-        """Also refuse names that no file has.
+        """Also refuse column names that a file does not have.
 
-        Only default names may stand for the columns in order. Three columns are those of two texts and their label.
+        Only default names may stand for the columns in order. Three columns are two texts and their label.
         """
         names = [] if columns is None else [name.strip() for name in columns.split(",")]
         if len(names) == 3 and all(names):
