@@ -1,16 +1,16 @@
-"""Where the attention calls of other people's models are intercepted, to watch them and to edit them.
+"""Intercepts the attention calls of models from other libraries, to watch and edit them.
 
 While a model is watched or edited, torch reports two things about the thread: which modules are running (to
 ``Forwards``, through hooks that all modules share), and which of torch's functions are called (to ``Mode``, a torch
 function mode). Every call of torch's attention goes through ``Forwards.attention``. The call runs unchanged, or with
-the changes of an edit (``editing``), and its arguments are then translated into a ``Call`` of ours (``call``). For all
-other functions, only the origin of their rows is passed on from arguments to outputs (``lineage``).
+the changes of an edit (``editing``), and its arguments are then translated into Saccade's own ``Call`` (``call``). For
+every other function, Saccade only notes which inputs and attentions its output comes from (``lineage``).
 
-A mode makes torch's own ``nn.MultiheadAttention`` and ``nn.TransformerEncoder`` leave the fast path that they
-normally take. So the mode is removed while these run, and their queries and keys are computed a second time from their
-arguments (``torch_modules``): their output stays the same. If a method or function of such a module was replaced, the
-functions that it calls are watched instead, or, if it might take the fast path, the kernels that run. A module that is
-edited leaves the fast path, because nothing can be changed inside a kernel.
+A function mode makes torch's own ``nn.MultiheadAttention`` and ``nn.TransformerEncoder`` leave the fast path that they
+normally take. So the mode is removed while these modules run, which keeps their output the same, and their queries and
+keys are computed a second time from their arguments (``torch_modules``). If someone replaced a method or function of
+such a module, Saccade watches the functions that it calls or, if it might take the fast path, the kernels that run. An
+edited module always leaves the fast path, because nothing can be changed inside a kernel.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _numbers = itertools.count(1)
 
 
 class Forwards(threading.local):
-    """The modules that are running in this thread, while someone watches or edits them."""
+    """Tracks the modules that run in this thread while a watcher or edit is active, and intercepts their attention."""
 
     def __init__(self, audience: Audience) -> None:
         self._audience = audience
@@ -75,7 +75,7 @@ class Forwards(threading.local):
         self._kernels: Kernels | None = None
         self.lineage = Lineage()
         self.continues = False  # whether the last forward pass was a step that continues the pass before it
-        self._passed: tuple[object, ...] = ()  # the last outermost module, and objects it was given
+        self._passed: tuple[object, ...] = ()  # the last outermost module, and the objects that were passed to it
         self._caches = Caches()
         self._edited = EditedCalls()
         self._layouts = Layouts(self.lineage)
@@ -104,7 +104,7 @@ class Forwards(threading.local):
     # --- hooks ---
 
     def begin(self, module: nn.Module, arguments: tuple[Any, ...]) -> None:
-        """A forward pre-hook. Torch gives it no named arguments; they are read from the frame that calls it."""
+        """A forward pre-hook. Torch does not pass it the keyword arguments; they are read from the caller's frame."""
         caller = sys._getframe(1)
         self._drop_interrupted(caller)
         needs_named = not self.runs or isinstance(module, torch_modules.FAST)
@@ -166,8 +166,8 @@ class Forwards(threading.local):
         return run
 
     def _check_direct(self, caller: FrameType | None) -> None:
-        """Raise an error if a ``forward`` of torch's that was stored before it could be wrapped is running, and would
-        leave its fast path because it is watched."""
+        """Raise an error if a ``forward`` method is running that was stored before Saccade could wrap it, and that
+        would now leave its fast path."""
         module = stored_forward(caller, torch_modules.FAST, [run.module for run in self.runs])
         if module is not None and torch_modules.may_be_fast(module):
             raise OptionError(STORED.format(type(module).__name__))
@@ -175,7 +175,7 @@ class Forwards(threading.local):
     def _begin_outermost(self, run: RunningModule, arguments: tuple[Any, ...], named: object, is_watched: bool) -> None:
         """Begin an outermost forward pass, and decide whether to track where tensors come from (``lineage``).
 
-        This is not needed for a step that is given the same cache object as the previous step: it continues that step.
+        Tracking is not needed for a step that gets the same cache object as the previous step, which it continues.
         """
         named = named if isinstance(named, dict) else {}
         passed = (run.module, *(part for part in (*arguments, *named.values()) if not isinstance(part, SIMPLE)))
@@ -219,7 +219,7 @@ class Forwards(threading.local):
             self._audience.end(run, is_finished)
 
     def _end_own(self, run: RunningModule, arguments: tuple[Any, ...], named: dict[str, Any], output: object) -> None:
-        """Show the attention of one of torch's modules after it has run, and check that an edit changed something."""
+        """Show the watchers the attention of one of torch's modules that has run; check that edits had an effect."""
         is_attention = isinstance(run.module, (nn.MultiheadAttention, nn.TransformerEncoderLayer))
         if active_edits():
             if is_attention and run.way is not Way.CALLS:
@@ -273,7 +273,7 @@ class Forwards(threading.local):
     def attention(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any], caller: FrameType | None
     ) -> Any:
-        """Run a call of torch's attention, and show it; the mode sends every such call here."""
+        """Run a call of torch's attention, and show it to the watchers. ``Mode`` sends every such call here."""
         if _is_own(caller):
             output = function(*arguments, **named)
             self._pass_on(_argument("query", 0, arguments, named), output)
@@ -322,7 +322,7 @@ class Forwards(threading.local):
         return output
 
     def _pass_on(self, query: Tensor, output: Tensor) -> None:
-        """Pass the marks and tokens of these queries on to this output of an attention that is not shown."""
+        """Give the output of an attention that is not shown the marks and token ids of its queries."""
         if self.lineage.is_on:
             number = self.lineage.attended(self.lineage.marks(query), output)
             self.lineage.rows.attended(query, output, number)
@@ -330,9 +330,9 @@ class Forwards(threading.local):
     def other(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any], output: object
     ) -> None:
-        """Pass on where the rows of the output come from, for a function other than attention.
+        """Note where the output of a function other than attention comes from.
 
-        If the function is part of an attention that is written out, which its softmax shows, report this attention.
+        If the function multiplies values by softmax weights, the model writes out an attention itself: report it.
         """
         found = self.lineage.follow(function, arguments, named, output)
         if self.lineage.is_lost:
@@ -344,7 +344,7 @@ class Forwards(threading.local):
             self._audience.show(self.runs, Seen(WRITTEN_OUT, self.runs[-1].module, place, is_written_out=True))
 
     def other_kernel(self, function: Callable[..., Any], arguments: tuple[Any, ...], output: object) -> None:
-        """Report attention that torch computed with a function whose calls we cannot translate."""
+        """Report an attention that torch computed with a function whose calls Saccade cannot translate."""
         if self.runs:
             tensors = (*(part for part in arguments if isinstance(part, Tensor)), None, None, None)
             given = Given(tensors[0], tensors[1], tensors[2])
@@ -373,9 +373,9 @@ class Forwards(threading.local):
         self._audience.show(self.runs, Seen(call, module, place, has_chosen_cache=chosen))
 
     def _given_rows(self, run: RunningModule, given: Tensor | None) -> Positions | None:
-        """Return the tokens of the input of one of torch's own modules; None if they are not known.
+        """Return the token ids of the input of one of torch's own modules; None if they are not known.
 
-        Inside another of torch's modules, they are those of that module's input, because torch reports nothing there.
+        Inside another of torch's modules, the ids of the outer module's input are used: torch reports nothing there.
         """
         outer = self.runs[-1] if self.runs else None
         if torch_modules.has_inner_hooks(run.module):
@@ -394,7 +394,7 @@ class Forwards(threading.local):
             call = torch_modules.call_of_module(module, *arguments, **named)
             given = Given(*(_argument(name, place, arguments, named) for place, name in enumerate(QKV)))
         elif isinstance(module, nn.TransformerEncoderLayer) and self._last_number == run.number:
-            # The layer did not run its attention as a module of its own.
+            # The layer ran as one kernel, without calling its attention module.
             attention = module.self_attn
             call = torch_modules.call_of_layer(module, *arguments, **named)
             source = _argument("src", 0, arguments, named)

@@ -1,4 +1,4 @@
-"""Finds the W_O that a module applies to the outputs of its heads, and the gradient of these outputs.
+"""Finds the output matrix W_O that a module applies to the outputs of its heads, and the gradient of these outputs.
 
 Torch's attention function does not know W_O: the module applies it later, if it has one. So every function that
 receives the heads' outputs is examined. If exactly one function computes with them, and it multiplies the concatenated
@@ -120,7 +120,7 @@ def _tensors(result: Any) -> bool:
 
 
 def after_module(module: nn.MultiheadAttention, call: Call, output: Float[Tensor, "*NB E"] | None) -> After:
-    """Return W_O of torch's module, and later the gradient of its heads, derived from the gradient of its output."""
+    """Return a record of torch's module: its W_O and, after a backward pass, the gradient of its heads' outputs."""
     after = After()
     after.set_projection(module.out_proj.weight.mT)
     if output is not None and output.requires_grad:

@@ -1,12 +1,12 @@
-"""Keeps track of which token each number of a tensor belongs to, to detect tokens that change places or are mixed.
+"""Tracks which token each element of a tensor was computed from, to notice when tokens change places or are mixed.
 
 The marks of ``lineage`` say what a tensor was computed from, but not in which order its rows are. So while a forward
-pass is watched, each tensor also has *rows*: the id of the token that each of its numbers belongs to (``identity``).
-Each function passes these ids on according to its rule (``row_rules``). If a function has no rule, its output gets new
-ids, so that it is never mistaken for the sequence that went in.
+pass is watched, each tensor also has *token ids*: for each of its elements, the id of the token that the element
+belongs to (``identity``). Each torch function has a rule that derives the ids of its output from those of its arguments
+(``row_rules``). If it has none, its output gets new ids, and is never mistaken for the sequence that went in.
 
 A tensor also gets new ids if it was overwritten through another tensor, if its memory was exposed outside torch (for
-example as a NumPy array), or if it may have been computed from numbers that had left torch (``outside``).
+example as a NumPy array), or if it may have been computed from numbers that Python code has read (``outside``).
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ from saccade.attention.watching.foreign.row_rules import rule_of
 __all__ = ["Rows"]
 
 OVERWRITTEN = "a write through another tensor"
-ESCAPED = "{}, which lets others change its numbers"
-RETURNED = "{}, of numbers that may have been read outside of torch before"
+ESCAPED = "{}, which lets code outside torch change its numbers"
+RETURNED = "{}, with numbers that Python code may have computed from tokens"
 
-#: One function may raise the version of a tensor several times, at most this often.
+#: One call of a function may raise the version counter of a tensor several times, but at most this many times.
 SEVERAL = 4
 
 _numbers = itertools.count(1)
 
 
 class Known(NamedTuple):
-    """What is known about the numbers of a tensor."""
+    """The token ids of a tensor, and how often the tensor had been written to when the ids were set."""
 
-    ids: Int[Tensor, ...]  # one for each number of the tensor
+    ids: Int[Tensor, ...]  # one for each element of the tensor
     by: str | None  # the function that last mixed the tokens, or moved them
     version: int | None  # torch's count of writes into the tensor at that time
     num_writes: int  # how often other tokens had been written into its memory by then
@@ -63,7 +63,7 @@ class Known(NamedTuple):
 
 
 def _is_recorded() -> bool:
-    """Return whether torch's computations are being recorded, so that our own would be recorded as well."""
+    """Return whether something records torch's computations, so that it would record those of Saccade as well."""
     return _is_transformed() or torch._C._len_torch_dispatch_stack() > 0
 
 
@@ -73,7 +73,7 @@ def _is_transformed() -> bool:
 
 
 class Rows:
-    """The tokens of all tensors that a thread computes while a model is watched."""
+    """The token ids of all tensors that a thread computes while a model is watched."""
 
     def __init__(self) -> None:
         self._known: Any = WeakIdKeyDictionary()  # the Known of each tensor; torch declares no types
@@ -108,7 +108,7 @@ class Rows:
                     self._number_all(tensor)
 
     def _number(self, tensor: Tensor, size: tuple[int, int], kind: int) -> None:
-        """Give ids to the tokens of a text, or to rows of vectors; inputs of one kind and size get the same ids."""
+        """Give ids to the tokens of a text, or to rows of vectors; inputs of the same kind and size get equal ids."""
         texts, places = (torch.arange(count, device=tensor.device) for count in size)
         ids = token(self._sequence((kind, *size), kind, size[1]), texts[:, None], places)
         is_vectors = tensor.is_floating_point()
@@ -117,7 +117,7 @@ class Rows:
         )
 
     def _number_all(self, picture: Tensor) -> None:
-        """Give each number of a picture its own id; a picture with too many numbers becomes several sequences."""
+        """Give each element of a picture its own id; a picture with too many elements becomes several sequences."""
         count = picture[:1].numel()
         parts = [self._sequence((picture.shape, part), MADE, 0) for part in range(-(-count // LENGTH))]
         texts, places = (torch.arange(size, device=picture.device) for size in (len(picture), count))
@@ -125,25 +125,25 @@ class Rows:
         self._set(picture, token(sequences, texts[:, None], places % LENGTH).view(picture.shape))
 
     def _sequence(self, key: tuple[Any, ...], kind: int, length: int) -> int:
-        """Return the number of the sequence with this key, which is created if it does not exist."""
+        """Return the number of the sequence with this key; a new key gets a new number."""
         if key not in self._made:
             self._made[key] = 4 * (len(self._made) + (1 << 19)) + kind  # smaller numbers are those of learned rows
             self.lengths[self._made[key]] = length
         return self._made[key]
 
     def made(self, origin: Int[Tensor, " B"], length: int) -> int:
-        """Return the number of a sequence of ``length`` new tokens, computed from numbers with the ids ``origin``."""
+        """Return the number of a sequence of ``length`` new tokens, computed from elements with the ids ``origin``."""
         return self._sequence((length, *origin.tolist()), MADE, length)
 
     # --- what is known ---
 
     def of(self, tensor: object) -> Int[Tensor, ...] | None:
-        """Return, for each number, the id of its token; None if none of the numbers belongs to a token."""
+        """Return the token id of each element of a tensor; None if no element was computed from a token."""
         known = self._of(tensor) if isinstance(tensor, Tensor) else None
         return None if known is None else known.ids
 
     def holds_tokens(self, tensor: Tensor) -> bool:
-        """Return whether any number of a tensor belongs to a token; False for whole numbers and truth values."""
+        """Return whether any element of a tensor was computed from a token; False for integers and booleans."""
         with torch._C.DisableTorchFunction():
             ids = self.of(tensor)
         if ids is None or not tensor.is_floating_point():
@@ -153,12 +153,12 @@ class Rows:
 
     @unseen()
     def are_in_order(self, tensor: Tensor) -> bool:
-        """Return whether the rows of (batch, positions, width) are known to be the tokens of an input, in order."""
+        """Return whether the rows of a tensor (batch, positions, width) are known to be an input's tokens, in order."""
         return order_of(self.positions(tensor, 0), None, self.lengths).is_in_order
 
     @unseen()
     def holds(self, tensor: Tensor, rows: Positions | None) -> bool:
-        """Return whether a tensor contains numbers of all these tokens, and not only mixtures of them."""
+        """Return whether the ids of all these tokens occur in a tensor; mixtures of tokens have other ids."""
         ids = self.of(tensor)
         return ids is not None and rows is not None and bool(torch.isin(named(rows), unrepeated(ids)).all())
 
@@ -192,7 +192,7 @@ class Rows:
         return known
 
     def _new(self, tensor: Tensor, bits: int) -> Int[Tensor, ...]:
-        """Return new ids for numbers of unknown origin; whole numbers and truth values all get the same id."""
+        """Return new ids for elements of unknown origin; integers and booleans all get the same id."""
         if tensor.is_floating_point() or tensor.is_complex():
             return fresh(next(_numbers), tensor.shape, bits, tensor.device)
         return torch.full((1,) * tensor.ndim, UNKNOWN, device=tensor.device).expand(tensor.shape)
@@ -207,10 +207,10 @@ class Rows:
         is_turned: bool = False,
         unfold: Callable[[Tensor], Tensor] | None = None,
     ) -> Positions | None:
-        """Return the tokens of queries, keys or values (batch, ..., positions, width); None if they cannot be known.
+        """Return the token id of each row of queries, keys or values (batch, ..., positions, width); None if unknown.
 
         ``is_turned`` says that the tensor is (positions, batch, width). ``unfold``, if given, reshapes it to (batch,
-        heads, positions, width). Rows of no token get their ids from the ``number`` of the attention.
+        heads, positions, width). Rows that belong to no token get ids made from the ``number`` of the attention.
         """
         if tensor is None or self.is_lost or not _has_numbers(tensor) or _is_recorded():
             return None
@@ -232,9 +232,9 @@ class Rows:
         is_turned: bool = False,
         texts: Int[Tensor, ...] | None = None,
     ) -> None:
-        """Give the output of an attention the tokens of its queries; rows of no token become tokens of this attention.
+        """Give the output of an attention the token ids of its queries; rows without a token become new tokens.
 
-        ``texts`` gives the number of the text for each entry of the first dimensions, if these are not (batch, ...).
+        ``texts`` says which text each entry of the first dimensions belongs to, if the first dimension is no batch.
         """
         if not isinstance(output, Tensor) or self.is_lost:
             return
@@ -265,7 +265,7 @@ class Rows:
     def follow(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any], outputs: Sequence[Tensor]
     ) -> None:
-        """Give the outputs of a function the tokens that its rule derives from the arguments."""
+        """Give the outputs of a function the token ids that its rule derives from the ids of its arguments."""
         if self.is_lost or not outputs:
             return
         name = name_of(function)
@@ -286,7 +286,7 @@ class Rows:
         if name in KEEPS:
             return
         if _is_recorded() or not all(map(_has_numbers, (*given, *outputs))):
-            # Whole numbers computed within torch.func come out of it as new tensors, of unknown origin.
+            # Integer tensors that are computed within torch.func come out of it as new tensors, of unknown origin.
             self.is_lost = not _is_transformed() or any(output.is_floating_point() for output in outputs)
             return
         with unseen():
@@ -297,7 +297,7 @@ class Rows:
                 self._set(output, ids, by)
 
     def left(self, function: Callable[..., Any], arguments: tuple[Any, ...], output: object) -> None:
-        """Note that a function returned no tensors, but perhaps numbers of a tensor, its size or its memory."""
+        """Note the call of a function that returned no tensor, but perhaps a tensor's numbers, size or memory."""
         tensor, name = arguments[0] if arguments else None, name_of(function)
         if not isinstance(tensor, Tensor) or self.is_lost:
             return
@@ -311,7 +311,7 @@ class Rows:
                 self._open[_memory(tensor)] = name
 
     def _clear(self, outputs: Sequence[Tensor], arguments: Sequence[Tensor]) -> None:
-        """Forget what is known about the memory of outputs that share none with the arguments: it was used anew."""
+        """Forget the old content of memory that torch has reused: an output's memory that no argument shares."""
         used = {_memory(part) for part in arguments if not part.is_nested}
         for output in outputs:
             if not output.is_nested and _memory(output) not in used:
@@ -329,7 +329,7 @@ class Rows:
         given: Sequence[Tensor],
         returns: bool,
     ) -> tuple[Sequence[Int[Tensor, ...] | None], str | None]:
-        """Return the ids of each output, and the function that last mixed or moved the tokens."""
+        """Return the token ids of each output, and the name of the function that last mixed or moved the tokens."""
         name, rule = name_of(function), rule_of(function)
         found: Any = None
         if "out" in named:
@@ -395,7 +395,7 @@ def _has_numbers(tensor: Tensor) -> bool:
 
 
 def _memory(tensor: Tensor) -> int:
-    """Return the address of the memory of a tensor, which its views share; -1 if it has no memory of its own."""
+    """Return the address of a tensor's memory, which is the same for all its views; -1 if it has no memory."""
     try:
         return tensor.untyped_storage().data_ptr()
     except (RuntimeError, NotImplementedError):

@@ -1,4 +1,4 @@
-"""Torch's own ``nn.MultiheadAttention`` as a ``Call``: its queries and keys, projected a second time.
+"""Translates torch's own ``nn.MultiheadAttention`` into a ``Call``, by projecting its queries and keys a second time.
 
 In inference, the module may take a fast path: one kernel that shows nothing of what it computes. On its slow path, it
 computes the softmax itself if the weights are wanted. All paths compute ``softmax(q·k / √D + masks)`` of the same
@@ -64,7 +64,7 @@ def is_torchs_own(module: nn.Module) -> bool:
     if not has_own_functions():
         return False
     kind = next(kind for kind in FAST if isinstance(module, kind))
-    if "parametrizations" in module._modules:  # reading a parameter computes it anew, perhaps with random numbers
+    if "parametrizations" in module._modules:  # each read of a parameter computes it again, perhaps at random
         return False
     for name in METHODS[kind]:
         method = unwrapped(getattr(kind, name))
@@ -88,13 +88,13 @@ def may_be_fast(module: nn.Module) -> bool:
 
 
 def is_turned(module: nn.Module) -> bool:
-    """Return whether this module takes (positions, batch, width), and not (batch, positions, width)."""
+    """Return whether this module takes inputs of (positions, batch, width) instead of (batch, positions, width)."""
     inner = next((part for part in module.modules() if isinstance(part, nn.MultiheadAttention)), None)
     return inner is not None and not inner.batch_first
 
 
 def has_inner_hooks(module: nn.Module) -> bool:
-    """Return whether a part of this module has hooks, which could change what it computes without being seen."""
+    """Return whether a part of this module has hooks, which could change its results without Saccade noticing."""
     return any(part._forward_hooks or part._forward_pre_hooks for part in module.modules() if part is not module)
 
 
@@ -189,7 +189,9 @@ def call_of_function(
     if F.scaled_dot_product_attention is not SDPA:
         return REPLACED
     if len(others) > 2 or static_k is not None or static_v is not None:
-        return "it gives F.multi_head_attention_forward its masks by position, or keys that are projected already"
+        return (
+            "it passes F.multi_head_attention_forward masks as positional arguments, or keys that are already projected"
+        )
     weights = (q_proj_weight, k_proj_weight, v_proj_weight)
     projection = _projection(num_heads, in_proj_weight, weights, in_proj_bias, (bias_k, bias_v), add_zero_attn)
     believes = believes_causal(is_causal, key_padding_mask, need_weights)
@@ -319,7 +321,10 @@ def _wide(mask: Tensor, num_keys: int) -> Tensor:
 
 
 def _joined(mask: Mask | None, bias: Tensor | None, given: Tensor) -> tuple[Mask | None, Tensor | None]:
-    """Add a mask of torch's modules to a mask and a bias; its True forbids (unlike SDPA's), its numbers are added."""
+    """Combine a mask of torch's modules with a mask and a bias. Its True forbids a key; its numbers are added.
+
+    (In ``scaled_dot_product_attention``, True allows a key.)
+    """
     if given.dtype != torch.bool and given.shape[2] == 1 and not given[given != float("-inf")].any():
         given = given == float("-inf")  # a padding mask that torch has turned into numbers
     if given.dtype == torch.bool:
