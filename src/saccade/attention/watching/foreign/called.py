@@ -1,4 +1,4 @@
-"""A call of one of torch's functions, with the tokens that the numbers of its arguments belong to (``identity``)."""
+"""A call of one of torch's functions, together with the token ids of its arguments (``identity``)."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from saccade.attention.watching.foreign.identity import NOBODY
 
 __all__ = ["Called", "Ids", "fits", "flat", "nobody"]
 
-Ids = Tensor  # for each number of another tensor, the id of the token that it belongs to
+Ids = Tensor  # for each element of another tensor, the id of the token that it belongs to
 
 
 class Called(NamedTuple):
-    """A function call, and the tokens of its arguments."""
+    """A call of a torch function, and a way to look up the token ids of its arguments."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
     named: dict[str, Any]
     outputs: Sequence[Tensor]
-    of: Callable[[Any], Ids | None]  # the tokens of an argument; None if its numbers belong to no token
-    made: Callable[[Ids, int], int]  # the number of a sequence of this many new tokens, made from these
+    of: Callable[[Any], Ids | None]  # returns the token ids of an argument; None if it belongs to no token
+    made: Callable[[Ids, int], int]  # returns the number of a sequence of new tokens, from its origin and length
     texts: Sequence[Tensor] = ()  # the inputs of the forward pass that are texts
 
     def argument(self, place: int, name: str, default: Any = None) -> Any:
@@ -37,7 +37,7 @@ class Called(NamedTuple):
         return list(flat((self.arguments, tuple(self.named.values()))))
 
     def indices(self) -> list[Tensor]:
-        """Return the tensors of whole numbers or truth values among the arguments."""
+        """Return the tensors of integers or booleans among the arguments."""
         return [part for part in self.tensors() if not part.is_floating_point() and not part.is_complex()]
 
     def or_nobody(self, tensor: Tensor) -> Ids:
@@ -45,7 +45,7 @@ class Called(NamedTuple):
         return nobody(tensor) if ids is None else ids
 
     def others_belong_to_nobody(self, *known: object) -> bool:
-        """Return whether none of the other tensors among the arguments belongs to a token."""
+        """Return whether no tensor among the arguments, apart from those in ``known``, belongs to a token."""
         return all(any(part is one for one in known) or self.of(part) is None for part in self.tensors())
 
 

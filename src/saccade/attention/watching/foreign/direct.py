@@ -1,8 +1,8 @@
-"""Reports forward passes of torch's attention modules that are started with ``module.forward(...)``, without hooks.
+"""Reports forward passes of torch's attention modules that start with ``module.forward(...)``, which skips all hooks.
 
 With a torch function mode, such a module would leave its fast path, and its output could change. So while someone
 watches or edits, the ``forward`` of these classes is wrapped, and the wrapper reports what the hooks would report. If
-code stored ``module.forward`` earlier, that copy is not wrapped; it is found by looking at the callers.
+a program stored ``module.forward`` earlier, its copy is not wrapped; Saccade finds it by searching the call stack.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def unwrapped(method: Forward) -> Forward:
 def stored_forward(
     caller: FrameType | None, kinds: Sequence[type[nn.Module]], running: Sequence[nn.Module]
 ) -> nn.Module | None:
-    """Return the module of these classes whose ``forward`` is among the last callers, if it is not in ``running``.
+    """Search the call stack for a ``forward`` of these classes; return its module, unless that is in ``running``.
 
     Such a module was not reported, because its ``forward`` was stored before it was wrapped. Otherwise return None.
     """

@@ -1,10 +1,10 @@
-"""Ids that say which token each number of a tensor belongs to.
+"""Ids that say which token each element of a tensor belongs to.
 
-Each number of a tensor is one of four kinds:
+There are four kinds of elements:
 
-- *Of no token* (``NOBODY``): computed only from parameters and constants. If it is combined with a number of a token,
+- *Of no token* (``NOBODY``): computed only from parameters and constants. If it is combined with an element of a token,
   the result belongs to that token.
-- *Of one token*: computed from one position of one sequence, and otherwise only from numbers of no token. A token is
+- *Of one token*: computed from one position of one sequence, and otherwise only from elements of no token. A token is
   identified by its sequence, the number of its text in the batch, and its place in the text. Sequences are the inputs,
   the new sequences that a convolution makes from a picture (``MADE``), and rows of parameters, which become tokens at
   their first attention (``LEARNED``).
@@ -13,7 +13,7 @@ Each number of a tensor is one of four kinds:
 - *Unknown*: computed by a function for which there is no rule. Its id is a hash that occurs only once, so it is treated
   as mixed.
 
-Two numbers belong to the same token only if their ids are equal.
+Two elements belong to the same token only if their ids are equal.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LENGTH, LIMIT = 1 << 20, 1 << 36
 TEXT, ROWS, MADE, LEARNED = range(4)
 #: Hashes are at least HASHED. Two more bits say whether a hash was made from rows of an input, and from a text.
 HASHED, OF_ROWS, OF_TEXT = 1 << 60, 1 << 61, 1 << 62
-#: The id of all whole numbers and truth values of unknown origin; for these, it does not matter which is which.
+#: The id that all integers and booleans of unknown origin share; they need not be told apart.
 UNKNOWN = HASHED | OF_ROWS | OF_TEXT
 _LARGEST = torch.iinfo(torch.int64).max
 _FACTORS = (-0x61C8864680B583EB, -0x40A7B892E31B1A47)  # odd numbers of 64 bits, as in SplitMix64
@@ -52,7 +52,7 @@ Ids = Int[Tensor, "..."]
 
 @contextmanager
 def unseen() -> Iterator[None]:
-    """Compute without being watched and without gradients; the results can be used in and outside inference mode."""
+    """Run a block unwatched and without gradients; its results can be used inside and outside inference mode."""
     with torch._C.DisableTorchFunction(), torch.no_grad():
         if not torch.is_inference_mode_enabled():
             yield
@@ -91,21 +91,21 @@ def salt(name: str) -> int:
 
 
 def salted(ids: Ids, number: int) -> Ids:
-    """Return the ids of the results of a computation (``number``: its id, from ``salt``) on numbers with these ids."""
+    """Return the ids of the results of a computation on elements with these ids; ``number`` is ``salt(its name)``."""
     return combined(ids, torch.full((), number, dtype=torch.int64, device=ids.device).expand(ids.shape))
 
 
 def fresh(number: int, shape: torch.Size, bits: int, device: torch.device) -> Ids:
-    """Return ids that occur nowhere else, one for each number of a tensor; ``bits`` are their flags (``bits_of``)."""
+    """Return ids that occur nowhere else, one for each element of a tensor; ``bits`` are their flags (``bits_of``)."""
     places = torch.arange(shape.numel(), device=device, dtype=torch.int64).view(shape)
     return _scrambled(places + _scrambled(torch.tensor(number, device=device))) & (HASHED - 1) | bits
 
 
 def combined(one: Ids, other: Ids) -> Ids:
-    """Return the ids of numbers that are computed from two tensors, place by place.
+    """Return the token ids of a tensor that is computed from two others, element by element.
 
-    If both numbers belong to the same token, or one of them to none, the result belongs to that token; otherwise its id
-    is a hash of the two ids.
+    If both elements belong to the same token, or one of them to none, the result belongs to that token; otherwise its
+    id is a hash of the two ids.
     """
     if one is other:
         return one
@@ -150,12 +150,12 @@ def bits_of(ids: Ids) -> int:
 
 
 def is_made_of_rows(ids: Ids) -> Bool[Tensor, ...]:
-    """Return which of these ids are those of rows of an input, or of numbers computed from such rows."""
+    """Return, for each id, whether it is that of a row of an input, or of an element computed from such rows."""
     return torch.where(ids < HASHED, (ids != NOBODY) & (kind_of(ids) <= ROWS), (ids & OF_ROWS) != 0)
 
 
 def is_of_text(ids: Ids) -> Bool[Tensor, ...]:
-    """Return which of these ids are those of tokens of a text, or of numbers computed from such tokens."""
+    """Return, for each id, whether it is that of a token of a text, or of an element computed from such tokens."""
     return torch.where(ids < HASHED, (ids != NOBODY) & (kind_of(ids) == TEXT), (ids & OF_TEXT) != 0)
 
 

@@ -1,7 +1,7 @@
-"""What the tokens of queries, keys and values prove about an attention.
+"""What the token ids of queries, keys and values prove about an attention.
 
-To label a row with a token, to call an attention "self" and to compute a rollout are claims about tokens. Saccade makes
-such a claim only if the ids of the tokens (``identity``) prove it.
+Saccade labels a row with a token, calls an attention "self" or computes a rollout only if the token ids (``identity``)
+prove that this is correct.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
 
 
 class Positions(NamedTuple):
-    """The tokens of queries, keys or values, as (batch, positions)."""
+    """The token ids of the rows of queries, keys or values, as (batch, positions)."""
 
     ids: Int[Tensor, "B P"]
     by: str | None  # the function that last mixed the tokens, or moved them
@@ -63,8 +63,8 @@ class Order(NamedTuple):
 
 
 def named(rows: Positions) -> Int[Tensor, "B P"]:
-    """Return the ids of the tokens; rows of no token get the ids of learned rows, which depend on their place and on
-    the attention."""
+    """Return the token id of each row; rows that belong to no token get the ids of learned rows, which depend on their
+    place and on the attention."""
     ids = rows.ids
     texts, places = (torch.arange(size, device=ids.device) for size in ids.shape)
     return torch.where(ids == NOBODY, learned(rows.number, texts[:, None], places), ids)
@@ -78,9 +78,9 @@ def learned(number: int, text: Tensor, place: Tensor) -> Tensor:
 def upright(ids: Int[Tensor, "B P"], is_turned: bool) -> Int[Tensor, "B P"]:
     """Return the ids, with texts and places swapped if an input (positions, batch) was taken for (batch, positions).
 
-    This is certain if the input was given to one of torch's own modules that take it so (``is_turned``), or if the ids
-    can be read in no other way. If the batch has one entry, its rows may also be the same position of several texts
-    that attend to each other, so that nothing is swapped.
+    They are swapped only if this is certain: because the input went to one of torch's own modules that take it this way
+    (``is_turned``), or because the ids can be read in no other way. If the batch has one entry, its rows may also be
+    the same position of several texts that attend to each other, so nothing is swapped.
     """
     if not is_turned and ids.shape[0] in (1, ids.shape[1]):
         return ids
@@ -94,7 +94,7 @@ def upright(ids: Int[Tensor, "B P"], is_turned: bool) -> Int[Tensor, "B P"]:
 
 @unseen()
 def agree(one: Positions | None, other: Positions | None) -> bool:
-    """Return whether both (queries and keys, or keys and values) are the same tokens in the same order.
+    """Return whether two tensors (queries and keys, or keys and values) have the same tokens in the same order.
 
     ``other`` may have additional rows that belong to no token: learned keys, or the empty part of a cache.
     """
@@ -107,7 +107,7 @@ def agree(one: Positions | None, other: Positions | None) -> bool:
 
 @unseen()
 def are_distinct(rows: Positions | None) -> bool:
-    """Return whether all positions of a text are different tokens. They are not if they are really channels or
+    """Return whether the rows of each text are all different tokens. They are not if they are really channels or
     heads."""
     if rows is None:
         return False
@@ -117,7 +117,7 @@ def are_distinct(rows: Positions | None) -> bool:
 
 @unseen()
 def are_parts(one: Positions | None, other: Positions | None) -> bool:
-    """Return whether both are tokens of the same sequence, but have none in common, as two windows of a text."""
+    """Return whether two tensors have tokens of the same sequence but none in common, like two windows of a text."""
     if one is None or other is None:
         return False
     first, second = ({*rows.ids[(rows.ids != NOBODY) & (rows.ids < HASHED)].tolist()} for rows in (one, other))
@@ -126,8 +126,8 @@ def are_parts(one: Positions | None, other: Positions | None) -> bool:
 
 
 def extra_columns(query: Positions, key: Positions) -> tuple[int, ...] | None:
-    """Return where the keys that belong to no token are, if all other keys belong to the tokens of the queries, in
-    the same order; else None."""
+    """Return the places of the keys that belong to no token, if all other keys are the tokens of the queries in the
+    same order; otherwise return None."""
     is_token = key.ids != NOBODY
     first = is_token[:1]
     if len(key.ids) != len(query.ids) or not len(key.ids) or not torch.equal(is_token, first.expand_as(is_token)):
@@ -140,7 +140,7 @@ def extra_columns(query: Positions, key: Positions) -> tuple[int, ...] | None:
 
 @unseen()
 def is_text(rows: Positions | None) -> bool:
-    """Return whether any position is known to be a token of a text, or to be made from one."""
+    """Return whether any row is known to be a token of a text, or to be computed from one."""
     return rows is not None and rows.ids.numel() > 0 and bool(is_of_text(rows.ids).any())
 
 
@@ -148,7 +148,7 @@ def is_text(rows: Positions | None) -> bool:
 def order_of(
     rows: Positions | None, keys: Positions | None, lengths: Mapping[int, int], has_batch: bool = True
 ) -> Order:
-    """Return how the tokens of an attention correspond to those of the input.
+    """Return how the tokens of an attention correspond to the tokens of the input.
 
     ``lengths`` gives the length of each sequence, by its number. ``has_batch`` says whether the batch of the attention
     has as many texts as the input.
@@ -168,8 +168,8 @@ def order_of(
 
 
 def _is_whole(ids: Int[Tensor, "B P"], is_token: Bool[Tensor, "B P"]) -> bool:
-    """Return whether each token is in its own text of the batch and, if all rows are tokens, whether each text has its
-    first token."""
+    """Return whether each token is in the text of the batch that it comes from and, if all rows are tokens, whether
+    each text has its first token."""
     is_home = text_of(ids) == torch.arange(len(ids), device=ids.device)[:, None]
     if bool((is_token & ~is_home).any()):
         return False

@@ -1,4 +1,4 @@
-"""The functions of torch, sorted by what they do to the tokens of their arguments (``row_rules``).
+"""Lists of torch functions, grouped by what they do to the tokens of their arguments (see ``row_rules``).
 
 Functions are recognised by their plain names: ``Tensor.add_``, ``torch.add`` and ``+`` are all ``add``.
 """
@@ -60,7 +60,7 @@ OPERATORS = {
 
 
 def pointwise() -> set[str]:
-    """Return the names of the operators that torch itself marks as pointwise: they compute each number separately."""
+    """Return the names of the operators that torch itself marks as pointwise: they compute each element separately."""
     found = set()
     for name in dir(torch.ops.aten):
         packet = getattr(torch.ops.aten, name)
@@ -71,7 +71,7 @@ def pointwise() -> set[str]:
     return found
 
 
-#: Names of functions that compute each number of their output from the numbers at the same place, or broadcast there.
+#: Functions that compute each element of their output from the (broadcast) arguments' elements at the same place.
 ELEMENTWISE = words(
     "absolute addcdiv addcmul alpha_dropout arccos arccosh arcsin arcsinh arctan arctan2 arctanh "
     "bernoulli complex conj divide dropout dropout1d dropout2d dropout3d expit "
@@ -80,7 +80,7 @@ ELEMENTWISE = words(
     "multiply native_dropout negative not_equal polar prelu real resolve_conj "
     "resolve_neg rrelu softsign square subtract tanhshrink tril triu"
 )
-#: Names of functions that return the same numbers, perhaps as another type or on another device.
+#: Functions that return the same numbers, perhaps as another type or on another device.
 SAME = words(
     "_to_copy alias bfloat16 bool byte char clone contiguous cpu cuda data deepcopy detach double "
     "float half int lift_fresh long pin_memory requires_grad short to type type_as"

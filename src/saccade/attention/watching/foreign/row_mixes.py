@@ -1,6 +1,6 @@
-"""What happens to tokens in functions that reduce dimensions, multiply matrices, or combine windows of positions.
+"""The rules for functions that reduce dimensions, multiply matrices, or combine windows of positions.
 
-Each rule takes the tokens of a function's arguments (``identity``) and returns those of its outputs, or None if they
+Each rule takes the token ids of a function's arguments (``identity``) and returns those of its outputs, or None if they
 are not known.
 """
 
@@ -34,8 +34,8 @@ def over(called: Called) -> Any:
 
 
 def counted(called: Called) -> Any:
-    """The rule for ``cumsum``. If it counts the tokens that are not padding, the results are positions, and belong to
-    the token at their place; otherwise they are sums of several tokens."""
+    """The rule for ``cumsum``. If it counts the tokens that are not padding, each result is a position and belongs to
+    the token at that place; otherwise each result is a sum of several tokens."""
     first, dim = called.first(), called.argument(1, "dim")
     if not first.is_floating_point() and isinstance(dim, int) and _tells_padding(first, dim, called.texts):
         return called.of(first)
@@ -83,7 +83,7 @@ def _after(ids: Ids, whole: Ids, places: tuple[int, ...], shape: torch.Size, nam
 
 
 def normalized(called: Called) -> Any:
-    """The rule for norms: over the last dimensions, over channels or over a batch."""
+    """The rule for normalization over the last dimensions, over channels or over a batch."""
     name, first = name_of(called.function), called.first()
     ids = called.of(first)
     if ids is None or not called.others_belong_to_nobody(first):
@@ -119,7 +119,7 @@ def linear(called: Called) -> Any:
 
 
 def product(called: Called) -> Any:
-    """The rule for matrix products: a number has the tokens of a row on the left and of a column on the right."""
+    """The rule for matrix products: an element combines the tokens of a row on the left and a column on the right."""
     name, arguments = name_of(called.function), called.arguments
     beside: Any = None
     if name in ("addmm", "baddbmm"):
@@ -216,9 +216,9 @@ def grouped(called: Called) -> Any:
 
 
 def windows(called: Called) -> Any:
-    """The rule for convolutions and pools of (batch, channels, *places): each place of the output is a new token.
+    """The rule for convolution and pooling of (batch, channels, *places): each place of the output is a new token.
 
-    But a convolution of size 1 keeps the tokens, and so does a pool if each channel is one token.
+    But a convolution of size 1 keeps the tokens, and so does pooling if each channel is one token.
     """
     first, output = called.first(), called.outputs[0]
     ids = called.of(first)
@@ -252,7 +252,7 @@ def windows(called: Called) -> Any:
 
 
 def embedded(called: Called) -> Any:
-    """The rule for ``embedding``: a row has the tokens of its index, and those of the table if this has any."""
+    """The rule for ``embedding``: a row combines the tokens of its index with those of the table, if it has any."""
     one, other = [*called.tensors()][:2]
     indices, table = (one, other) if other.is_floating_point() else (other, one)
     of_table, of_indices = called.of(table), called.of(indices)

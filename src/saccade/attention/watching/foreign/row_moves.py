@@ -1,11 +1,11 @@
-"""What happens to tokens in functions that compute each number separately, move numbers, or write them somewhere.
+"""The rules for functions that compute each element separately, move elements, or write them into a tensor.
 
-Each rule takes the tokens of a function's arguments (``identity``) and returns those of its outputs, or None if they
+Each rule takes the token ids of a function's arguments (``identity``) and returns those of its outputs, or None if they
 are not known.
 
-An index that says which places to read or write may itself be computed from tokens. This is ignored, just as it is for
-attention weights: what is read has the tokens of the places that it is read from. But if these places belong to no
-token, as in a table of parameters, the numbers read from them belong to the tokens of the index.
+An index that says which elements to read or write may itself be computed from tokens. This is ignored, just as it is
+for attention weights: an element that is read keeps its token. But if it belongs to no token, as in a table of
+parameters, the result belongs to the token of the index.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from saccade.attention.watching.foreign.called import Called, Ids, fits, flat, n
 from saccade.attention.watching.foreign.identity import NOBODY, combined, merged, salt, salted
 from saccade.attention.watching.foreign.row_functions import WRITES, is_in_place, name_of
 
-# --- each number by itself ----------------------------------------------------------------------------------
+# --- functions that compute each element separately ----------------------------------------------------------
 
 
 def elementwise(called: Called) -> Any:
-    """Each number of the output has the tokens of all arguments at the same place; a number that is multiplied by a
-    constant zero belongs to no token."""
+    """The rule for elementwise functions: each element of the output combines the tokens of the arguments' elements at
+    the same place. An element that is multiplied by a constant zero belongs to no token."""
     found: list[Ids] = []
     for output in called.outputs:
         ids = nobody(output)
@@ -45,13 +45,16 @@ def elementwise(called: Called) -> Any:
 
 
 def alone(called: Called) -> Any:
-    """The output has the tokens of the first argument, place by place, if the other arguments belong to no token."""
+    """The rule for functions such as ``bucketize``: the output has the token ids of the first argument.
+
+    They are not known if any other argument belongs to a token.
+    """
     return called.of(called.first()) if called.others_belong_to_nobody(called.first()) else None
 
 
 def chosen(called: Called) -> Any:
-    """The rule for ``where`` and ``masked_fill``: each number of the output has the tokens of the number that was
-    chosen for it, and those of the condition."""
+    """The rule for ``where`` and ``masked_fill``: each element of the output combines the tokens of the element that
+    was chosen and those of the condition."""
     if name_of(called.function) == "masked_fill":
         other, condition, one = called.first(), called.argument(1, "mask"), called.argument(2, "value")
     else:
@@ -78,7 +81,7 @@ def random(called: Called) -> Any:
     return constant(called) if is_in_place(called.function) else None
 
 
-# --- functions that move numbers -----------------------------------------------------------------------------
+# --- functions that move elements ----------------------------------------------------------------------------
 
 
 def moved(called: Called) -> Any:
@@ -105,7 +108,7 @@ def moved(called: Called) -> Any:
 
 
 def _looked_up(called: Called) -> Any:
-    """Return the tokens of numbers read from a table of no token: those of the index; None if it has none."""
+    """Return the token ids of what is read from a table without tokens: those of the index; None if it has none."""
     name, output = name_of(called.function), called.outputs[0]
     index = called.argument(1 if name in ("getitem", "take") else 2, "index")
     ids = called.of(index) if isinstance(index, Tensor) else None
@@ -126,7 +129,7 @@ def joined(called: Called) -> Any:
 
 
 def padded(called: Called) -> Any:
-    """Padding with a constant adds numbers that belong to no token."""
+    """The rule for padding: the constants that it adds belong to no token."""
     ids, pad = called.of(called.first()), called.argument(1, "pad")
     is_constant = called.argument(2, "mode", "constant") == "constant" or name_of(called.function) == "constant_pad_nd"
     if ids is None or not is_constant:
@@ -140,7 +143,7 @@ def broadcast(called: Called) -> Any:
 
 
 def of_complex(called: Called) -> Any:
-    """The rule for functions that turn two numbers into one complex number, or the other way round."""
+    """The rule for functions that turn pairs of real numbers into complex numbers, or the other way round."""
     ids = called.of(called.first())
     if ids is None:
         return None
@@ -185,9 +188,9 @@ def written(called: Called) -> Any:
 
 
 def _chosen_places(called: Called, choosing: list[Tensor], ids: Ids) -> Ids | None:
-    """Return the tokens after a constant was written to places that an index of tokens chose.
+    """Return the token ids of a tensor after a constant was written to places that an index of tokens chose.
 
-    Each place now also has the tokens of the index, because these decide whether the constant was written there.
+    Each element now also depends on the tokens of the index, because these decide whether it was overwritten.
     """
     name, index = name_of(called.function), called.arguments[1]
     if name == "setitem" and index is choosing[0] and index.dtype == torch.bool:
@@ -200,7 +203,7 @@ def _chosen_places(called: Called, choosing: list[Tensor], ids: Ids) -> Ids | No
 
 
 def added(called: Called) -> Any:
-    """The rule for functions that add numbers to places of a tensor: a place that gets several tokens is mixed."""
+    """The rule for functions that add to some elements of a tensor: an element that gets several tokens is mixed."""
     name = name_of(called.function)
     target, dim, index = called.arguments[:3]
     source = called.argument(3, "source" if name == "index_add" else "src")

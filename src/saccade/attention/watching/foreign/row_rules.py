@@ -1,6 +1,6 @@
-"""The functions of torch for which it is known what happens to tokens, and their rules.
+"""The rules that say what torch's functions do to tokens.
 
-A rule returns the tokens of the outputs of a function call, given those of its arguments.
+A rule returns the token ids of the outputs of a function call, given the token ids of its arguments.
 
 If a function has no rule here, or is called in a way that its rule does not cover, the tokens of its output are
 unknown. So only the functions that are listed here are trusted.
@@ -73,5 +73,5 @@ def rule_of(function: Callable[..., Any]) -> Rule | None:
 
 
 def joins(function: Callable[..., Any]) -> bool:
-    """Return whether a function combines several tensors place by place, or concatenates them."""
+    """Return whether a function combines several tensors element by element, or concatenates them."""
     return rule_of(function) in (row_moves.elementwise, row_moves.chosen, row_moves.joined)
