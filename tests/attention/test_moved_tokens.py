@@ -241,7 +241,7 @@ def test_tokens_in_their_places_have_one(change: Callable[[Tensor], Tensor], whe
 
 
 def test_texts_that_change_places_between_two_passes_are_not_the_same_texts() -> None:
-    with pytest.raises(OptionError, match="what was computed between two forward passes"):
+    with pytest.raises(OptionError, match="a computation between two forward passes"):
         look(lambda x: x.flip(0), "passes")[1].rollout()
 
 

@@ -1,4 +1,4 @@
-"""Run calls of torch's attention with heads replaced and links forbidden.
+"""Runs calls of torch's attention with the outputs of some heads replaced and some links forbidden.
 
 ``scaled_dot_product_attention`` gets a different mask, and the outputs of the edited heads are replaced.
 ``multi_head_attention_forward`` applies W_O itself, so it is run with the identity in place of W_O. It then returns
@@ -36,7 +36,7 @@ from saccade.attention.watching.reach import FORBIDDEN
 
 __all__ = ["Edited", "bound_sdpa", "check_edited", "run_edited"]
 
-NOTHING_LEFT = "torch's multi-head attention gives NaN for a query that may attend to nothing, as after this edit"
+NOTHING_LEFT = "after this edit, a query may attend to nothing, for which torch's multi-head attention returns NaN"
 
 # Torch's function is written in C and has no signature.
 _SDPA = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")

@@ -1,7 +1,7 @@
 """Recognises heads that were moved into the batch dimension, as in queries of shape (batch · heads, positions, width).
 
-To torch, such a call looks like many sequences with one head each. The tokens (``rows``) show which of these sequences
-are really heads of the same text: all heads of a text have the same tokens.
+To torch, such a call looks like many sequences with one head each. The token ids (``rows``) show which of these
+sequences are really heads of the same text: all heads of a text have the same tokens.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from saccade.attention.watching.interventions import Target, cannot
 __all__ = ["FOLDED", "Fold", "Layouts", "fold_of"]
 
 FOLDED = (
-    "its heads, or parts of its texts such as windows, seem to be in the dimension of the batch, and nothing shows "
-    "which of its sequences are heads of one text"
+    "its heads, or parts of its texts such as windows, seem to be in the batch dimension, and nothing shows which of "
+    "its sequences are heads of one text"
 )
 NOT_THE_TEXT = "its rows are not the positions of the text: they are parts of it, such as windows, or were reordered"
 
@@ -66,10 +66,10 @@ class Fold(NamedTuple):
 
 
 def fold_of(rows: Int[Tensor, ...] | None) -> Fold | None:
-    """Return the layout of queries whose numbers belong to these tokens; None if the tokens do not show it."""
+    """Return the layout of queries, given the token id of each of their elements; None if the ids do not show it."""
     if rows is None or rows.ndim not in (3, 4) or not rows.numel():
         return None
-    if not torch.equal(rows[..., :1].expand_as(rows), rows):  # the numbers of a row belong to several tokens
+    if not torch.equal(rows[..., :1].expand_as(rows), rows):  # the elements of a row belong to several tokens
         return None
     tokens = rows[..., 0]
     num_heads = tokens.shape[1] if tokens.ndim == 3 else 1
@@ -92,7 +92,7 @@ def fold_of(rows: Int[Tensor, ...] | None) -> Fold | None:
 
 
 def _are_rows(ids: Int[Tensor, ...]) -> bool:
-    """Return whether each id is that of a row of an input, or of no token."""
+    """Return whether each id is that of a row of an input, or means that there is no token."""
     return bool(((ids < HASHED) & ((ids == NOBODY) | (kind_of(ids) <= ROWS))).all())
 
 
@@ -129,7 +129,7 @@ class Layouts:
         return query.ndim in (3, 4) and self._lineage.may_fold(query.shape[0], heads, query.shape[-2])
 
     def check(self, module: nn.Module, query: Tensor, targets: Sequence[Target]) -> None:
-        """Raise an error if a head or row of the call may not be a head of the model or a position of the text."""
+        """Raise an error if a call's heads may not be heads of the model, or its rows not positions of the text."""
         fold, rows = self.of(module, query), self._lineage.rows
         if self.may_fold(query) if fold is None else not fold.is_plain(query):
             raise cannot(targets[0].name, FOLDED)

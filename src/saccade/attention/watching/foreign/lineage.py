@@ -1,4 +1,4 @@
-"""Where a tensor's rows come from: the inputs and the attentions that they were computed from.
+"""Tracks where a tensor's rows come from: the inputs and the attentions that they were computed from.
 
 Neither names nor shapes show whether an attention attends to its own sequence or to another one, or which attentions
 come before it. So while a forward pass is watched, each tensor carries *marks*: one for each input that its rows were
@@ -12,8 +12,8 @@ output. The output of an attention has the marks of its queries, because it has 
 If a tensor was not computed by any function that torch reported in this forward pass, it is either a constant or
 unknown. It is a constant if it existed before: a module holds it, or the code of a module refers to it. Otherwise it
 may come from something that torch does not report (a function compiled by TorchScript, another thread). It then gets a
-mark of its own, as if an attention had computed it, and its rows are unknown. The same applies if the numbers of tokens
-left torch, for example as Python numbers, and came back in a new tensor (``rows``).
+new mark, as if an attention had computed it, and its rows are unknown. The same applies to a new tensor that may have
+been made from numbers that Python code read from other tensors (``rows``).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Beside = set[int]
 
 #: The mark of a tensor that an earlier forward pass of the model computed.
 EARLIER = 0
-#: The mark of a tensor that comes from code on which torch does not report.
+#: The mark of a tensor that was computed by code that torch does not report.
 LOST = -1
 #: The marks of a tensor that was computed from parameters alone: none.
 CONSTANT: Marks = frozenset()
@@ -54,7 +54,7 @@ PRODUCTS = {
     torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.einsum, torch.baddbmm, Tensor.baddbmm,
 }  # fmt: skip
 
-BETWEEN = "what was computed between two forward passes"
+BETWEEN = "a computation between two forward passes"
 UNREPORTED = "a function that torch does not report"
 
 _numbers = itertools.count(EARLIER + 1)
@@ -180,17 +180,17 @@ class Lineage:
         return next(_numbers)
 
     def before(self, marks: Marks | None) -> Marks:
-        """Return those of the marks that stand for attentions."""
+        """Return only the marks that stand for attentions."""
         return CONSTANT if marks is None else marks & self._attentions
 
     def placed(self, number: int, marks: Marks | None, query: Positions | None) -> tuple[Marks, Beside]:
-        """Return which attentions come before this one, and which are beside it, from the marks and tokens of its
-        queries.
+        """Return which attentions come before this one, and which are beside it, judging by the marks and token ids of
+        its queries.
 
-        Two attentions are beside each other if neither comes before the other, and they are over the same tokens and
-        their outputs are combined, or over different parts of one sequence. More of them may be added to the returned
-        set until the forward pass ends. If tokens changed places since an earlier attention, the attentions before this
-        one include a new number, which stands for that change.
+        Two attentions are beside each other if neither comes before the other, and they either have the same tokens and
+        their outputs are combined, or have different parts of one sequence. The set of those beside this one may still
+        grow until the forward pass ends. If tokens changed places since an earlier attention, the attentions before
+        this one include a new number, which stands for that change.
         """
         before = frozenset((LOST,)) if marks is None else self.before(marks)
         inputs: Marks = frozenset() if marks is None else marks - self._attentions
@@ -236,8 +236,8 @@ class Lineage:
     ) -> tuple[int, Marks] | None:
         """Pass the arguments' marks on to the output.
 
-        If the function multiplies values by the result of a softmax, this is an attention that is written out: return
-        its number and the attentions before it. Otherwise return None.
+        If the function multiplies values by the result of a softmax, the model writes out an attention itself: return
+        the number of this attention and the attentions before it. Otherwise return None.
         """
         if isinstance(output, Tensor):
             outputs: Iterable[Tensor] = (output,)
@@ -291,7 +291,7 @@ class Lineage:
         return joined
 
     def _marks_of_unknown(self, tensor: Tensor) -> Marks:
-        """Return the marks of a tensor that was computed by no function that torch reported to us."""
+        """Return the marks of a tensor that was not computed by any of the functions that torch reported."""
         is_given = id(tensor) in self._given
         if id(tensor) in self._held and not is_given:
             return CONSTANT
@@ -303,7 +303,7 @@ class Lineage:
         return marks
 
     def _new_lost(self) -> Marks:
-        """Return new marks for tokens that come from code on which torch does not report."""
+        """Return new marks for tokens that were computed by code that torch does not report."""
         marks = frozenset((LOST, next(_numbers)))
         self._attentions |= marks
         return marks
@@ -335,7 +335,7 @@ class Lineage:
 
 
 def _first_number(tensor: Tensor) -> int:
-    """Return the address of the first number of a tensor; 0 if it has no memory of its own."""
+    """Return the memory address of a tensor's first element; 0 if the tensor has no memory."""
     try:
         with torch._C.DisableTorchFunction():
             return 0 if tensor.is_nested else tensor.data_ptr()
@@ -344,7 +344,7 @@ def _first_number(tensor: Tensor) -> int:
 
 
 def _is_cut(inputs: list[Tensor], outputs: Iterable[Tensor]) -> bool:
-    """Return whether the outputs have only some positions of the first input, (batch, positions, width) or the like."""
+    """Return whether an output has only some of the positions of the first input (batch, positions, width)."""
     whole = inputs[0].shape if inputs else torch.Size()
     return len(whole) == 3 and any(
         part.ndim == 3 and part.shape[2] == whole[2] and part.shape[:2] != whole[:2] for part in outputs

@@ -31,7 +31,7 @@ class Relation(Enum):
     """How a call relates to the previous call of the same attention."""
 
     NEW = auto()  # it belongs to another forward pass
-    GROWN = auto()  # its keys are all or the first of the earlier keys, and those of the new queries
+    GROWN = auto()  # its keys are the earlier keys (perhaps without the last ones), then those of the new queries
     AGAIN = auto()  # its keys are the same as before
     REORDERED = auto()  # the sequences of the batch changed places, as in beam search
     SHIFTED = auto()  # old keys were dropped, as by a cache with a window
@@ -46,7 +46,7 @@ class Move(NamedTuple):
 
 
 def step_between(last: Call, call: Call, is_self: bool = False) -> Move:
-    """Return how a call continues the last recorded call; ``is_self``: whether its keys are of the queries' tokens."""
+    """Return how a call continues the last recorded call; ``is_self`` says whether it is self-attention."""
     _, _, num_queries, num_keys = call.shape
     old, new, num_last = last.key, call.key, last.shape[3]
     is_same_form = old.shape[:2] == new.shape[:2] and old.shape[3] == new.shape[3] and old.dtype == new.dtype

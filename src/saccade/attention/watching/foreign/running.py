@@ -1,4 +1,4 @@
-"""The modules whose forward pass is running, and what is reported to those who watch them."""
+"""The modules that are running, and the interface through which watchers learn what these modules compute."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLAIN_MODULES = ("torch.nn.modules.", "torch._dynamo.", "saccade.")
 
 
 class Way(Enum):
-    """How the attention of a running module is seen."""
+    """How Saccade finds out what attention a running module computes."""
 
     CALLS = auto()  # from the functions that it calls
     MODULE = auto()  # from the arguments of the module, which is torch's own
@@ -43,12 +43,12 @@ class RunningModule:
     has_entered: bool = False  # whether modes were added or removed for it
     marks: Marks | None = None  # for one of torch's modules: the marks of what it has computed so far
     rows: Positions | None = None  # for one of torch's modules: the tokens of its input
-    given: tuple[Any, ...] = ()  # for one of torch's modules: its arguments, before hooks of its own changed them
+    given: tuple[Any, ...] = ()  # for one of torch's modules: its arguments, before the module's hooks changed them
     cached: int | str | None = None  # for an outermost run that is edited: see ``cached_positions``
     has_chosen_cache: bool = False  # for an outermost run: whether its cache was replaced since the last run
     is_later: bool = False  # for an outermost run: whether a call showed that it is a later step of a text
     linked: str | None = None  # for an outermost run: the name of an attention with an edit that names positions
-    attended: list[nn.Module] = field(default_factory=list)  # itself or modules inside, if they called attention
+    attended: list[nn.Module] = field(default_factory=list)  # this module and those inside it that called attention
 
 
 class Seen(NamedTuple):
@@ -82,12 +82,12 @@ class Audience(Protocol):
 
 
 def is_foreign(module: nn.Module) -> bool:
-    """Return whether a module may call torch's attention, without recording this itself as Saccade's modules do."""
+    """Return whether a module may call torch's attention without recording the call, as Saccade's own modules do."""
     return not type(module).__module__.startswith(PLAIN_MODULES) or isinstance(module, torch_modules.FAST)
 
 
 def way_of(module: nn.Module) -> Way:
-    """Return how the attention of one of torch's modules is seen. Only an edited module must leave its fast path."""
+    """Return how to see the attention of one of torch's modules. Only an edited module must leave its fast path."""
     if not torch_modules.has_own_functions():
         return Way.KERNELS  # with a mode, torch would call the function that replaced its own twice
     edited = {owner for edit in active_edits() for owner in edit.targets}

@@ -1,4 +1,4 @@
-"""Which attention calls of a foreign model belong together: one outermost forward pass, and the steps that continue it.
+"""Groups the attention calls of models from other libraries: one outermost forward pass, and the steps continuing it.
 
 Each outermost forward pass makes a new set of traces, which replaces the previous set. But a decoder runs once for each
 token, and all these runs together are the rows of one picture. Saccade's own calls say at which row they start. Torch's
@@ -27,8 +27,8 @@ __all__ = ["Gap", "Shown", "Steps"]
 SHARE_EVERY = 32
 
 REORDERED = (
-    "the sequences of its batch changed places or were chosen anew between the steps, as in beam search, so its rows "
-    "would mix several sequences; watch one forward pass over the finished output instead"
+    "the sequences of its batch were reordered or replaced between the steps, as in beam search, so its rows would mix "
+    "several sequences; watch one forward pass over the finished output instead"
 )
 SHIFTED = (
     "its cache dropped old keys between the steps, so a column would stand for different tokens in different rows; "
@@ -40,14 +40,14 @@ INTERLEAVED = (
 )
 
 TAKEN_BACK = (
-    "it attended to tokens that the decoder took back later; watch one forward pass over the finished output instead"
+    "it attended to tokens that the decoder later discarded; watch one forward pass over the finished output instead"
 )
 
 #: The name of the part of a forward pass that has not run, because of an error or not yet.
 REST = "the rest of the forward pass"
 RUNNING = "the forward pass is still running"
 BROKEN_OFF = "the forward pass ended with an error before it was finished"
-FROM_CACHE = "what a cache keeps of earlier tokens"
+FROM_CACHE = "a cached state of earlier tokens"
 NOT_FOLLOWED = Place("unknown", 0, frozenset(), is_whole=False)
 
 
@@ -59,7 +59,7 @@ class Shown(NamedTuple):
     call: Call | str  # the call, or the reason why it cannot be shown
     place: Place | None
     is_written_out: bool = False
-    fingerprint: Fingerprint | None = None  # of the call as it was kept, to notice later changes of its tensors
+    fingerprint: Fingerprint | None = None  # of the call as it was kept, to notice later changes to its tensors
     is_plain: bool = False  # True if ``call`` is a plain step (``plain_steps``) that has only its new keys
     has_chosen_cache: bool = False  # True if the cache was replaced before this forward pass
 
@@ -127,7 +127,7 @@ class Steps:
             self._pending.append(shown)
 
     def _kept(self, shown: Shown) -> Shown:
-        """Return a call with copies of the tensors that may be overwritten; changes of others will be noticed."""
+        """Return a call with copies of the tensors that may be overwritten; changes to the others will be noticed."""
         if isinstance(shown.call, str):
             return shown
         if shown.place is None and not self._is_open and not shown.has_chosen_cache and is_plain(shown.call):
@@ -229,7 +229,7 @@ class Steps:
         return self.gaps | {REST: self._rest(RUNNING)} if self._is_open else self.gaps
 
     def _wait(self) -> bool:
-        """Return whether the forward pass made only plain steps (``plain_steps``), of which one has a new key.
+        """Return whether the forward pass made only plain steps (``plain_steps``), at least one of them with a new key.
 
         Then its calls are stored, and are added to the traces later, several steps at a time.
         """
@@ -281,8 +281,8 @@ class Steps:
     def _make_room(self, module: nn.Module, read: set[int], pending: list[Shown]) -> dict[str, Move]:
         """Remove the traces that a new forward pass replaces: those of its modules, unless it used their results.
 
-        If the new pass continues the traces that the last pass replaced, two texts take turns: return the labels of the
-        calls concerned, as ``IN_TURNS``. Otherwise return nothing.
+        If the new pass continues the traces that the last pass replaced, two texts take turns: return ``IN_TURNS`` for
+        the label of each call concerned. Otherwise return an empty dictionary.
         """
         for known in reversed(self._forwards):
             if not read.isdisjoint(known.numbers):
