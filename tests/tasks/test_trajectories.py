@@ -152,9 +152,7 @@ def test_it_answers_in_python(folder: Path) -> None:
         late.write_text((folder / "tracks.txt").read_text() + "1190\t9.0\t1.0\t1.0\n")
         (window,), how = model.read_file(late)
         assert window.agents == ("1", "2", "3", "4")
-        assert how.endswith(
-            "with 4 agents; 1 agent in the last frame left out, not being there at all of these time steps"
-        )
+        assert how.endswith("with 4 agents; 1 agent in the last frame left out because of missing earlier time steps")
         (again,) = model.predict([folder / "tracks.txt"], samples=3)
         assert answer.csv == again.csv
         assert answer.figure(dark=True) is not None

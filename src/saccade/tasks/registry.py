@@ -68,7 +68,7 @@ class InstalledEntry(Entry):
         try:
             found = super()._load(part)
             self._check(part, found)
-        except Exception as error:  # a package of someone else's may fail in any way
+        except Exception as error:  # someone else's package may fail in any way
             raise OptionError(
                 f"The task {self._point.name!r} comes from the package {package}, which cannot be loaded "
                 f"({type(error).__name__}: {error}); update it, or remove it with: pip uninstall {package}"

@@ -73,7 +73,7 @@ class CaptionData(BuiltinOrFile):
     )
 
 
-#: Width and layers.
+#: The width and the number of layers of each size.
 NETWORKS: dict[Size, tuple[int, int]] = {"tiny": (64, 2), "small": (96, 2), "medium": (192, 4)}
 BATCH_TOKENS = 512
 

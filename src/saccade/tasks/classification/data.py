@@ -158,7 +158,7 @@ class ClassificationFiles(LabelledFiles[LabelledText]):
 
     @classmethod
     def write(cls, settings: ClassificationData, examples: Sequence[LabelledText], path: Path) -> list[str]:
-        """Write a table with the columns of the training files, so that every command reads it as it reads those."""
+        """Write a table with the columns of the training files, so that every command reads it in the same way."""
         names = settings.text_column, settings.second_column, settings.label_column
         columns = [column(name) for name in names if name is not None]
         if settings.header is False and set(columns) == set(LABEL_FIRST):  # the names stand for the columns in order

@@ -44,8 +44,8 @@ SEPARATORS = ("\t", "|||")
 
 
 class ClassificationPredictor(TextInputPredictor):
-    """An opened model that assigns labels to texts. Two texts that are read together are a list or, if the model always
-    reads two, one text with a tab or ``|||`` between them."""
+    """An opened model that assigns labels to texts. An input of two texts is a list of both or, if the model always
+    reads two, one string with a tab or ``|||`` between them."""
 
     input_types = (str, list, tuple)
     input_name = "a text or two texts"
@@ -64,7 +64,7 @@ class ClassificationPredictor(TextInputPredictor):
         """Return the one or two texts of an input. Raises an error if the model reads another number of texts."""
         found, allowed = [given] if isinstance(given, str) else list(given), self.task.state.texts
         separator = next((one for one in SEPARATORS if self.takes_two and len(found) == 1 and one in found[0]), None)
-        if separator is not None and 1 in allowed:  # one text that has it, or two?
+        if separator is not None and 1 in allowed:  # this could be one text or two
             raise OptionError(wrong_number(allowed).capitalize())
         found = found if separator is None else found[0].split(separator)
         texts = tuple(text.strip() for text in found) if len(found) > 1 else tuple(found)
@@ -186,7 +186,7 @@ class ClassificationPredictor(TextInputPredictor):
         )
 
     def evaluate(self, examples: Sequence[LabelledText], **options: Any) -> Evaluation:
-        """Refuse lines that may have no label."""
+        """Score the model, but refuse lines that may have no label."""
         unseen = [one for one in examples if one.is_first_word and one.label not in self.task.label_ids]
         if unseen:
             first = unseen[0]
@@ -256,7 +256,7 @@ class ClassificationPredictor(TextInputPredictor):
         ]
         found = torch.cat(self.task.probabilities(self.model, self._encode([tuple(given), *shorter]))).double()
         chosen = self.task.labels.index(label)
-        if self.task.state.several:  # each label has odds of its own; without words, they are even
+        if self.task.state.several:  # each label has its own odds; without words, they are even
             odds = (found - log_complement(found)).nan_to_num(nan=0.0)[:, chosen]
         else:
             found = found.nan_to_num(nan=-math.log(found.shape[1]))  # without words, every label is equally likely

@@ -39,7 +39,7 @@ def log_complement(found: Float[Tensor, "*n"]) -> Float[Tensor, "*n"]:
 
 @dataclass(frozen=True)
 class SeveralPredictions(LabelPredictions):
-    """Which labels a model chose for each text, and which of them are true: ``truth`` has one column for each label."""
+    """Which labels a model chose for each text, and which labels are true: ``truth`` has one column for each label."""
 
     @cached_property
     def best(self) -> Bool[Tensor, "n L"]:
@@ -49,7 +49,7 @@ class SeveralPredictions(LabelPredictions):
 
     @cached_property
     def _counts(self) -> tuple[list[int], list[int], list[int]]:
-        """How often each label was chosen rightly, was chosen, and is true."""
+        """How often each label was chosen correctly, was chosen at all, and is true."""
         right, chosen, true = (self.best & self.truth, self.best, self.truth)
         return right.sum(dim=0).tolist(), chosen.sum(dim=0).tolist(), true.sum(dim=0).tolist()
 

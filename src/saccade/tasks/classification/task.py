@@ -73,8 +73,8 @@ class EncodedText(NamedTuple):
     tokens: list[int]
     label: int
     text: LabelledText
-    kept: tuple[int, ...] = ()  # the number of tokens that were kept of each of two texts
-    second: int = 0  # the place from which on tokens have type 1; 0 if none has
+    kept: tuple[int, ...] = ()  # how many tokens of each of the two texts were kept
+    second: int = 0  # the position of the first token of type 1; 0 if there is none
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class ClassificationTraining(TextTraining):
 
 @dataclass(frozen=True)
 class ClassificationState(TokenizerState):
-    """The labels, the tokenizer, and the largest number of tokens that is read of a text."""
+    """The labels, the tokenizer, and the maximum number of tokens to read from a text."""
 
     takes_tokenizer = True
 

@@ -61,7 +61,7 @@ class ImagesAnswer(Answer):
         return [Text(lines), TerminalImages([("image", pixels)], [("looked at", flow)])]
 
     def figure(self, dark: bool) -> Figure:
-        """Draw the image and, if the network has attention, how much each patch contributes, and each layer."""
+        """Draw the image and, if the network has attention, how much each patch contributes, overall and by layer."""
         title = f"{self.text}  {self.score:.3f}"
         if self.config is None:
             return images_side_by_side([("image", drawable_pixels(self.image.pixels))], title=title, dark=dark)

@@ -79,9 +79,9 @@ class ImageData(BuiltinOrFile):
         return self
 
 
-#: Width and layers.
+#: The width and the number of layers of each size.
 NETWORKS: dict[Size, tuple[int, int]] = {"tiny": (64, 3), "small": (64, 4), "medium": (128, 6)}
-#: The most images that count as few: they are seen more often, and need more dropout.
+#: A data set with at most this many images is small: each image is seen more often, and the network needs dropout.
 FEW = 5_000
 BATCH = 64
 
@@ -153,9 +153,9 @@ class ImagesFiles(PictureReader[LabelledImage]):
 
     @classmethod
     def recommend(cls, splits: Splits[LabelledImage], size: Size) -> dict[str, Any]:
-        """Recommend a Transformer over patches that are read by convolutions, and whose positions are fixed: it learns
-        faster than with projected patches and learned positions. Few images are shifted, so that they are not
-        memorised. Many are not: they are seen only a few times, and shifted images take longer to learn."""
+        """Recommend a Transformer whose patches convolutions read and whose positions are fixed: it learns faster
+        than with projected patches and learned positions. If there are few images, they are shifted at random, so that
+        they are not memorised. Otherwise each is seen only a few times, and shifts would make learning slower."""
         count = len(splits.train)
         height, width, channels = splits.train[0].pixels.shape
         model_width, layers = NETWORKS[size]
@@ -201,7 +201,7 @@ def idx_files(folder: Path) -> dict[str, str]:
             raise FileError(f"There is no file {labels}, which should have the labels of {images.name}.")
         part = "test_" if re.match("(?i)t10k|test", images.name) else "validation_" if "val" in images.name else ""
         found |= {f"{part}images": str(images), f"{part}labels": str(labels)}
-    if found and "images" not in found:  # only one part: it is what is asked for
+    if found and "images" not in found:  # there is only one part, so it is the one to read
         return {key.partition("_")[2]: path for key, path in list(found.items())[:2]}
     return found
 

@@ -35,7 +35,7 @@ class ImagesPredictor(ImageInputPredictor):
         return "image classifiers"
 
     def read_file(self, path: Path) -> tuple[list[Any], str]:
-        """A folder of idx files stands for the images that ``evaluate`` would score."""
+        """Read images from a file or folder; in a folder of idx files, those that ``evaluate`` would score."""
         found = idx_files(path) if path.is_dir() else {}
         if not found:
             return super().read_file(path)

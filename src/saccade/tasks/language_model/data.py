@@ -75,13 +75,13 @@ class TextData(Config):
         return self
 
 
-#: Context, width, layers, tokens per batch and most updates.
+#: The context, the width, the number of layers, the tokens per batch and the maximum number of updates of each size.
 NETWORKS: dict[Size, tuple[int, int, int, int, int]] = {
     "tiny": (64, 64, 2, 1024, 6_000),
     "small": (128, 128, 4, 2048, 8_000),
     "medium": (256, 256, 4, 4096, 30_000),
 }
-#: Texts of at most so many characters are read character by character; a token of longer ones is about 4 characters.
+#: Texts of at most this many characters are read character by character; in longer texts, a token has about 4.
 LETTER_BY_LETTER = 5_000_000
 
 

@@ -21,9 +21,9 @@ from saccade.text.kinds import KINDS
 __all__ = ["LanguageModelBatch", "Stream", "Window", "Windows", "make_stream", "texts_to_learn"]
 
 
-#: In a stream on disk, the line is kept of one token in so many.
+#: In a stream on disk, the line number is stored for only one token in this many.
 SPARSE = 64
-#: A tokenizer learns from at most so many characters of a long text, in chunks from all over it.
+#: A tokenizer learns from at most this many characters of a long text, in chunks from all parts of the text.
 LEARNED_FROM = 50_000_000
 
 
@@ -145,8 +145,8 @@ def make_stream(tokenizer: Tokenizer, documents: Sequence[Document], *, separate
 def _stream_on_disk(tokenizer: Tokenizer, text: LongText, breaks: Int[np.ndarray, " V"]) -> Stream:
     """Encode a long text chunk by chunk into a temporary file without a name, which is mapped into memory.
 
-    The tokens are the same as those of the whole text, because chunks begin with the space between two words. Kinds of
-    tokenizers that put a space in front of every text would double it.
+    The tokens are the same as those of the whole text, because chunks begin with the space between two words. For kinds
+    of tokenizers that put a space in front of every text, this space is removed first.
     """
     marks, count, line = [], 0, text.line
     with TemporaryFile() as file:

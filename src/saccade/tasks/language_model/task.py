@@ -95,7 +95,7 @@ class LanguageModelState(TokenizerState):
     context: int
     separated: bool  # whether documents have end tokens, so that the model learns where they end
     framed: bool = False  # whether texts start with the tokens that the tokenizer adds, instead of after END
-    carries: bool = False  # whether the model starts each window in the state that the window before left
+    carries: bool = False  # whether the model starts each window in the state at the end of the window before it
 
     @classmethod
     def prepare(
@@ -185,7 +185,7 @@ class LanguageModel(ScoredTask):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._memory = Memory()  # of the windows that were trained on last
+        self._memory = Memory()  # of the windows in the last training batch
 
     def encode(self, examples: Sequence[Document]) -> Sequence[Window]:
         if not examples:
@@ -208,13 +208,13 @@ class LanguageModel(ScoredTask):
         return stream.cut(starts % (len(stream) - length), length)
 
     def plan(self, lengths: Int[np.ndarray, "n 1"], epoch: int) -> list[list[int]]:
-        """If the state is carried, read the text in order, at as many places as fit in a batch."""
+        """Return the batches of an epoch. If the state is carried, they read the text in order, at several places."""
         if not self.state.carries:
             return super().plan(lengths, epoch)
         full = int((lengths == lengths.max()).sum())  # without the last window, which may be shorter
         rows = min(max(1, self.training.batch_tokens // int(lengths.max())), full)
         steps = full // rows
-        first = epoch % (full - rows * steps + 1)  # so that another end is left out each time
+        first = epoch % (full - rows * steps + 1)  # so that each epoch leaves out other windows
         return [[first + row * steps + step for row in range(rows)] for step in range(steps)]
 
     def loss(self, model: nn.Module, batch: LanguageModelBatch) -> Loss:
@@ -261,7 +261,7 @@ class LanguageModel(ScoredTask):
             loss = self._loss(model, batch, memory)
             return float(loss.total), loss.count
 
-        # A state that is carried from window to window cannot be shared.
+        # Windows that pass their state on to the next one cannot be shared among processes.
         totals, counts = zip(*(map(loss_of, parts) if self.state.carries else for_each(parts, loss_of)), strict=True)
         total, count = float(sum(totals)), int(sum(counts))
         stream = examples[0].stream

@@ -29,7 +29,7 @@ class MaskedLanguageModelData(TextData):
     )
 
 
-#: Width, layers and most updates.
+#: The width, the number of layers and the maximum number of updates of each size.
 NETWORKS: dict[Size, tuple[int, int, int]] = {
     "tiny": (64, 2, 6_000),
     "small": (128, 4, 6_000),

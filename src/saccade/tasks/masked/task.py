@@ -93,7 +93,7 @@ def hide(
     tokenizer: Tokenizer,
     generator: torch.Generator | None = None,
 ) -> tuple[Int[Tensor, "B N"], Bool[Tensor, "B N"]]:
-    """Hide some tokens, and return which were chosen: at least one, and no special or unknown token if possible."""
+    """Return the tokens with some hidden, and which were chosen: at least one, if possible not special or unknown."""
     words = torch.ones(tokenizer.vocabulary_size, dtype=torch.bool)
     words[list(tokenizer.hidden_ids)] = False
     known = real & words[tokens]
@@ -182,7 +182,7 @@ class MaskedLanguageModel(ScoredTask):
         return np.array([[len(piece.tokens)] for piece in examples])
 
     def batch(self, examples: Sequence[Passage]) -> MaskedBatch:
-        """Return a batch to train on, in which other tokens are hidden each time."""
+        """Return a batch to train on, in which different tokens are hidden each time."""
         tokens, lengths = pad([piece.tokens for piece in examples])
         real = torch.arange(tokens.shape[1]) < lengths[:, None]
         hidden, chosen = hide(tokens, real, self.state.share, self.state.tokenizer)

@@ -76,7 +76,7 @@ class SimilarityBatch(Batch):
 
 
 class Similarity(ScoredTask):
-    """Compares texts by the cosine of their vectors; its loss is the squared difference from the scores of people."""
+    """Compares texts by the cosine of their vectors; its loss is the squared difference from people's scores."""
 
     name = "sentence-similarity"
     about = "gives a text a vector, and says how similar two texts are"

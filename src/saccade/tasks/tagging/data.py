@@ -39,7 +39,7 @@ class TaggingData(LabelledData):
     max_length: int = Field(250, ge=1, description="Longest sentence in words; longer training sentences are dropped")
 
 
-#: Width and layers.
+#: The width and the number of layers of each size.
 NETWORKS: dict[Size, tuple[int, int]] = {"tiny": (128, 1), "small": (200, 2), "medium": (320, 2)}
 
 
@@ -66,7 +66,7 @@ class TaggingFiles(LabelledFiles[TaggedSentence]):
 
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
-        """The columns after the first two are features."""
+        """Return the ``[data]`` table for files; the columns after the first two are features."""
         given = [] if columns is None else [column.strip() for column in columns.split(",")]
         features = {"feature_columns": given[2:]} if all(given[2:]) and given[2:] else {}
         return {**super().table(files, ",".join(given[:2]) if features else columns), **features}
@@ -98,8 +98,8 @@ class TaggingFiles(LabelledFiles[TaggedSentence]):
 
     @classmethod
     def write(cls, settings: TaggingData, examples: Sequence[TaggedSentence], path: Path) -> list[str]:
-        """Write the words and labels into the columns of the training files, so that every command reads them as it
-        reads those. Columns that were not read are written as an underscore."""
+        """Write the words and labels into the columns of the training files, so that every command reads them in the
+        same way. Columns that were not read contain an underscore."""
         word, label = settings.word_column, settings.label_column
         if suffix(settings.file or "") == CONLLU:
             places = [DEFAULT_FIELDS.index(one) for one in (word or "form", label or "upos", *settings.feature_columns)]
@@ -132,7 +132,7 @@ class TaggingFiles(LabelledFiles[TaggedSentence]):
     def recommend(cls, splits: Splits[TaggedSentence], size: Size) -> dict[str, Any]:
         """Recommend a bidirectional recurrent network, the safest choice given at least a few hundred sentences, with
         self-attention on top, so that `saccade look` has attention to show. If labels mark spans, such as names, the
-        score is that of spans."""
+        metric is the F1 of spans."""
         words = sum(len(sentence.words) for sentence in splits.train)
         width, layers = NETWORKS[size]
         has_spans = are_spans({label for sentence in splits.train for label in sentence.labels})

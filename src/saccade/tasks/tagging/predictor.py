@@ -158,7 +158,7 @@ class TaggingPredictor(TextInputPredictor):
         if not getattr(self.model, "by_pieces", False):
             return view(seen, words)
         tokenizer = self.task.state.words.pieces
-        before, after = ([[id] for id in part] for part in tokenizer.frame)  # each a word of its own
+        before, after = ([[id] for id in part] for part in tokenizer.frame)  # each counts as a word
         every = [*before, *(one.pieces for one in encoded.words), *after]
         tokens = [tokenizer.token(id) for word in every for id in word]
         return view(seen, tokens, words=[number for number, word in enumerate(every) for _ in word])

@@ -34,7 +34,7 @@ class EncodedSentence(NamedTuple):
     words: list[WordIds]
     labels: list[int]
     sentence: TaggedSentence
-    features: list[list[int]]  # of each word
+    features: list[list[int]]  # the feature ids of each word
 
 
 @dataclass(frozen=True)
@@ -247,7 +247,7 @@ def _tagged(words: Sequence[str], tags: Sequence[str]) -> str:
 def _framed(
     pieces: Int[Tensor, "B N P"], lengths: Int[Tensor, " B"], before: Sequence[int], after: Sequence[int]
 ) -> Int[Tensor, "B N+2 P"]:
-    """Put the tokens that the model expects around every text before the first word and after the last."""
+    """Add the tokens that the model expects before and after every text, as if they were the first and last word."""
     room = max(pieces.shape[2], len(before), len(after)) - pieces.shape[2]
     framed = F.pad(pieces, (0, room, 1, 1))
     framed[:, 0, : len(before)] = torch.tensor(before, dtype=torch.long)

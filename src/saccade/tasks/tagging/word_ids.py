@@ -17,7 +17,7 @@ __all__ = ["TaggingText", "WordIds", "Words"]
 class TaggingText(Config):
     """How words are recognised."""
 
-    words: int = Field(50_000, ge=1, description="Maximum number of words with an id of their own")
+    words: int = Field(50_000, ge=1, description="Maximum number of words that have their own id")
     min_frequency: int = Field(
         2,
         ge=1,
@@ -97,11 +97,11 @@ class Words:
         }
 
     def __contains__(self, word: str) -> bool:
-        """Return whether training saw a word, in this case or, for a model that ignores case, in another."""
+        """Return whether a word occurs in the training data; if the model ignores case, capitals may differ."""
         return word in self.known or (self.lowercase and word.lower() in self.words)
 
     def ids(self, word: str) -> WordIds:
-        """Return the ids of a word; they are computed once, because most words of a text are frequent ones."""
+        """Return the ids of a word; they are kept, because most words of a text occur often."""
         if word not in self._found:
             (pieces,) = self.pieces.encode_ids([self.pieces.word_prefix + word])
             characters = [self.characters.id(character) for character in self._ends(word)]

@@ -50,7 +50,7 @@ class TrajectoriesAnswer(Answer):
 
     @property
     def csv(self) -> str:
-        """The paths as a table."""
+        """The paths as a CSV table."""
         lines = (f"{sample},{frame},{agent},{x:.4f},{y:.4f}" for sample, frame, agent, x, y in self.rows())
         return "sample,frame,agent,x,y\n" + "\n".join(lines) + "\n"
 

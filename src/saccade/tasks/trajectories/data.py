@@ -53,10 +53,10 @@ class TrajectoriesData(Config):
         return self
 
 
-#: Width and heads for each size.
+#: The width and the number of heads of each size.
 NETWORKS: dict[Size, tuple[int, int]] = {"tiny": (32, 2), "small": (64, 4), "medium": (128, 8)}
 BATCH_PATHS = 64
-#: The built-in scenes that are scored by themselves: neither those of training nor of validation nor of the test.
+#: The part of the built-in scenes that is read for scoring; training, validation and test have other scenes.
 SCORING_PART = 3
 
 
@@ -74,7 +74,7 @@ class TrajectoriesFiles(DataReader[Scene]):
 
     @classmethod
     def read(cls, settings: TrajectoriesData, seed: int) -> Splits[Scene]:
-        """Read and split the windows. Those of one part never overlap with those of another."""
+        """Read and split the windows. Windows of different parts never overlap."""
         if settings.builtin is not None:
             train, validation, test = (
                 list[Scene](generate_scenes(count, seed, part))

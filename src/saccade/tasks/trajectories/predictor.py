@@ -27,7 +27,7 @@ __all__ = ["TrajectoriesPredictor"]
 
 #: The maximum number of rows in a JSON input.
 MOST_ROWS = 20_000
-#: The built-in scenes that are shown as examples: how many, and of which part, which is used for nothing else.
+#: The number of built-in scenes that are shown as examples, and their part, which is used for nothing else.
 SHOWN, SHOWN_PART = 6, 6
 
 
@@ -102,9 +102,7 @@ class TrajectoriesPredictor(Predictor):
         )
         missing = len(set(tracks.frames[next(reversed(tracks.frames))]) - set(window.agents))
         if missing:
-            how += (
-                f"; {counted(missing, 'agent')} in the last frame left out, not being there at all of these time steps"
-            )
+            how += f"; {counted(missing, 'agent')} in the last frame left out because of missing earlier time steps"
         return [window], how
 
     def prepare(self, given: Any, number: int = 1) -> Scene:

@@ -38,7 +38,7 @@ MOST_TRAINED = 32
 MISS_DISTANCE = 2.0
 #: Two agents that come closer than this collide.
 COLLISION_DISTANCE = 0.1
-#: The standard deviations of the angle (in radians) and of the logarithm of the speed of varied constant velocity.
+#: For the varied constant-velocity baseline: the standard deviations of the angle and of the logarithm of the speed.
 ANGLE_DEVIATION, SPEED_DEVIATION = math.radians(25), 0.3
 
 
@@ -51,7 +51,7 @@ class TrajectoriesTraining(TrainingSettings):
     samples: int = Field(
         20, ge=1, le=1000, description="Futures predicted for each scene in training; the loss uses the best of them"
     )
-    squared: bool = Field(False, description="Whether the losses are squared distances, which weigh long ones more")
+    squared: bool = Field(False, description="Whether the losses are squared distances, so large errors count more")
     likely: float = Field(0.3, ge=0, description="Weight of the most likely future's distance to the true one")
     reconstruction: float = Field(0.3, ge=0, description="Weight of reconstructing the future from the posterior")
     divergence: float = Field(0.3, ge=0, description="Weight of the posterior's divergence from the prior")
@@ -104,7 +104,7 @@ class TrajectoriesState(TaskState):
     def prepare(cls, settings: Mapping[str, Any], train: Sequence[Scene], tokenizer: Any = None) -> Self:
         steps = np.concatenate([np.diff(one.positions, axis=0).reshape(-1, 2) for one in train])
         typical = float(np.sqrt(np.square(steps).sum(-1).mean()))
-        # With the distance of a few moments as the unit, the network sees numbers close to 1.
+        # With the distance covered in a few time steps as the unit, the network sees numbers close to 1.
         return cls(max(4 * typical, 1e-6), train[0].past, len(train[0].positions) - train[0].past)
 
     @classmethod
@@ -229,8 +229,8 @@ class Trajectories(Task):
         options: Any = None,
         check_cancelled: CheckCancelled = lambda: None,
     ) -> Evaluation:
-        """Score the model. For comparison, also print the scores of a constant-velocity baseline, and the scores on
-        windows with at least two agents."""
+        """Score the model. For comparison, the lines also have the scores of a constant-velocity baseline, and the
+        scores on windows with at least two agents."""
         options = options or self.settings["decoding"]
         predictions = self._predictions(model, examples, options, check_cancelled)
         scores = _summary(predictions, examples)

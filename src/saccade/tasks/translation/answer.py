@@ -43,9 +43,9 @@ class TranslationAttention:
     target_spaced: list[int]
     traces: Mapping[str, Trace]  # every attention of the model, by name
     pieces: Float[Tensor, "T S"] | None  # the alignment of tokens; None if the model does not attend to its source
-    choice: AlignmentChoice | None  # where the alignment is read from,
-    is_chosen: bool  # and whether training data decided that; otherwise it is the last layer
-    before: int = 0  # source tokens in front of the text
+    choice: AlignmentChoice | None  # the attention and heads that the alignment is read from
+    is_chosen: bool  # whether they were chosen on training data; otherwise they are those of the last layer
+    before: int = 0  # the number of source tokens before the text
     start: str = SPECIAL_TOKENS[START]  # the token that the decoder reads first
 
     @property

@@ -51,7 +51,7 @@ BUILTIN_HELD_OUT = 1000
 UNCHANGED = Cleaning(empty=False, duplicates=False)
 
 
-#: The fewest sentences of each language that are held out, if there are several.
+#: If there are several languages, at least this many sentences of each are held out.
 LEAST_OF_LANGUAGE = 300
 LanguageCode = Literal["fr", "es", "it", "de", "hi", "zh"]
 
@@ -132,19 +132,19 @@ class TranslationData(Config):
         return self
 
 
-#: Vocabulary, width, layers, tokens in a batch, learning rate and most updates of a Transformer.
+#: The vocabulary, width, layers, tokens per batch, learning rate and maximum number of updates of a Transformer.
 TRANSFORMERS: dict[Size, tuple[int, int, int, int, float, int]] = {
     "tiny": (6_000, 128, 2, 2048, 1e-3, 8_000),
     "small": (10_000, 128, 4, 2048, 2e-3, 7_000),
     "medium": (16_000, 256, 4, 4096, 1e-3, 30_000),
 }
-#: The most pairs that count as few.
+#: A corpus with at most this many pairs is small.
 FEW = 5_000
 #: Width and encoder layers of a recurrent network that reads or writes single letters or symbols.
 SPELLERS: dict[Size, tuple[int, int]] = {"tiny": (128, 1), "small": (256, 2), "medium": (384, 2)}
-#: Tokens for each word that is not in the vocabulary as a whole, on average.
+#: The mean number of tokens per word.
 PIECES_PER_WORD = 1.2
-#: Texts from which the kind of token is chosen, the most letters or symbols, and the length of an average symbol.
+#: For choosing the kind of token: how many texts to look at, and the maximum number and mean length of symbols.
 LOOKED_AT, MOST_SYMBOLS, SYMBOL_LENGTH = 2_000, 300, 2.5
 
 

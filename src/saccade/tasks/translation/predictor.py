@@ -127,7 +127,7 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         tokenizer, work = self.task.state.source, []
         for piece in pieces:
             encoded = tokenizer.encode_batch([text for text, _ in piece if text.strip()])
-            own = options.model_copy(update={"seed": options.seed + piece[0][1] - 1})  # own random numbers
+            own = options.model_copy(update={"seed": options.seed + piece[0][1] - 1})  # a seed for each piece
             work.append(([tokenizer.ended(encoding.ids) for encoding in encoded], own))
         for piece, found in zip(pieces, self._search(work), strict=True):
             outputs = iter(found)
@@ -137,7 +137,7 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
             ]
 
     def _search(self, work: Sequence[tuple[list[list[int]], SearchOptions]]) -> Iterator[list[list[Hypothesis]]]:
-        if self._engine is not None and not active_edits():  # it cannot edit its attention
+        if self._engine is not None and not active_edits():  # an engine cannot edit attention
             for sources, options in work:
                 if options.sample:
                     yield self._torch_search(sources, options)
@@ -148,7 +148,7 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
             yield from self._workers.search(work)
             return
         for sources, options in work:
-            yield self._torch_search(sources, options)  # not in inference mode, nor is the caller's progress report
+            yield self._torch_search(sources, options)  # which runs in inference mode; the caller's code does not
 
     @torch.inference_mode()
     def _torch_search(self, sources: list[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
@@ -338,7 +338,7 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         )
 
     def _framed(self, text: str, encoding: Encoding) -> tuple[list[int], list[str], list[int]]:
-        """A source as the model reads it: its ids and tokens with those around it, and the word of each."""
+        """Return the ids and tokens of a source with the special tokens around it, and the word of each token."""
         tokenizer = self.task.state.source
         ids = tokenizer.ended(encoding.ids)
         first, last = tokenizer.before, tokenizer.before + len(encoding.ids)

@@ -58,7 +58,7 @@ class TextSettings(TokenSettings):
     """How the text of both sides is split into tokens."""
 
     shared: bool = Field(
-        True, description="Use one vocabulary for source and target; otherwise each has `vocabulary` tokens of its own"
+        True, description="Use one vocabulary for source and target; otherwise each has its own `vocabulary` tokens"
     )
     target_kind: TokenKind | None = Field(
         None, description="What a target token is, if it differs from a source token; needs shared = false"
@@ -98,7 +98,7 @@ class TranslationTraining(SearchTraining):
     truncate: int | None = Field(
         None,
         ge=1,
-        description="Recurrent networks: back-propagate through at most this many steps; the state itself is not cut",
+        description="Recurrent networks: back-propagate through at most this many steps; the state is still carried on",
     )
     guided_alignment: float = Field(
         0.0, ge=0, description="Weight of an additional loss that pulls attention towards gold alignments"
