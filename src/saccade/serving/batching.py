@@ -135,7 +135,7 @@ class Batcher:
 
 
 class _Lane:
-    """A queue and the thread that works through it."""
+    """A queue of requests, and the thread of the model that answers them."""
 
     def __init__(self, predictor: Predictor, limits: Limits, name: str) -> None:
         self.predictor, self.limits, self.name = predictor, limits, name

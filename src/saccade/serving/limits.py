@@ -43,7 +43,7 @@ class Limits:
     turn: float = 0.2  # seconds that one turn should take
     seconds: float = 60.0  # seconds that a request may wait, and again that it may compute
     map_seconds: float = 600.0  # seconds that reading a long text may take
-    client_seconds: float = 60.0  # seconds that a client may take to send a request, or stop reading its answer
+    client_seconds: float = 60.0  # seconds to send a request, and seconds without reading any of its answer
     stranger_seconds: float = 5.0  # seconds to send a body without the key in a header
     looks: int = 64  # looks that are kept; the least recently used go first
     look_bytes: int = 1 << 30  # bytes of all looks together

@@ -85,7 +85,7 @@ class Look:
             self.lock.release()
 
     def _check_time(self, share: float) -> None:
-        """Called after each part of a large picture."""
+        """Stop drawing if it takes too long or the client has left. Called after each part of a large picture."""
         if self._drawing is not None and self._drawing.is_abandoned:
             raise Refused(499, "The client has disconnected.")
         if time.monotonic() > self._deadline:
@@ -169,7 +169,7 @@ class Looks:
         return self.pool.run(run)
 
     def _trim(self, changed: Look) -> None:
-        """Drop the least recently used looks while they exceed either limit."""
+        """Drop the least recently used looks until the rest are within the limits on their number and their size."""
         if changed.id in self._kept:
             self._sizes[changed.id] = changed.nbytes
         while len(self._kept) > 1 and (
@@ -207,7 +207,7 @@ def finite(value: Any) -> Any:
 
 
 def _numbered_axes(view: View) -> tuple[dict[str, Axis], dict[int, str]]:
-    """Number the axes, equal ones alike; return the axes by number, and the number of each axis by its ``id()``."""
+    """Give each axis a number, and equal axes the same; return the axes by number, and the numbers by ``id(axis)``."""
     axes: dict[str, Axis] = {}
     names: dict[int, str] = {}
     for axis in (*view.rows.values(), *view.columns.values()):

@@ -13,7 +13,7 @@ GROWTH = 4.0
 
 
 class Pace:
-    """How long turns take: a fixed part, plus a part for each token step, fitted to the turns so far.
+    """Estimates how long a turn takes: a fixed part, plus a part for each token step, fitted to the turns so far.
 
     The fixed part matters. A decoder needs almost the same time for one text as for ten, so if speed were simply cost
     divided by time, small turns would look slow, and on a busy machine turns would stay small for ever.

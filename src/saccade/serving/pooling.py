@@ -132,8 +132,8 @@ class Pyramid:
         return torch.cat(parts)
 
     def _cells(self, name: str) -> int:
-        """The number of cells along each axis: their side is the smallest power of 2 that gives at most ``BASE``
-        cells."""
+        """The number of cells along each axis of a cached picture. The side of a cell is the smallest power of 2 that
+        gives at most ``BASE`` cells."""
         longest = max(self._shape(name))
         side = 1
         while longest > BASE * side:

@@ -62,7 +62,7 @@ class ServedRun:
         }
 
     def metrics(self, start: int = 0, most: int = MOST_BYTES) -> tuple[list[dict[str, Any]], int]:
-        """Return the lines of the log from a position in the file on, and the position at which they end."""
+        """Return the lines of the log after a position in the file, and the position at which they end."""
         try:
             lines, end = read_metrics(self.folder / METRICS, start, most)
         except StorageError:

@@ -29,7 +29,7 @@ REST = 3.0
 
 
 class Pool:
-    """A few threads with a bounded queue.
+    """A few threads that run jobs from a queue of limited length.
 
     With ``rest``, the next job of a client starts only after a pause, ``rest`` times as long as its last job took.
     Python's JSON parser, for example, stops all other threads until it is done, so a client that sends many large

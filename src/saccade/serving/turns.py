@@ -91,7 +91,7 @@ class Queue:
         return [job for *_, job in sorted(every, key=lambda one: one[:3])]
 
     def charge(self, job: Job, seconds: float) -> None:
-        """Count the seconds that a job has used."""
+        """Add seconds of computing to the counts of a job and its client."""
         client = self._clients[job.client]
         self._level, client.level = max(self._level, client.used), max(client.level, job.used)
         client.used += seconds

@@ -98,7 +98,7 @@ class _Received(ReceiveBuffer):
 
 
 class JoinedWrites:
-    """A transport that sends what is written at about the same time together, such as an answer's head and its body.
+    """A transport that joins small writes, so that the head and the body of an answer are sent in one packet.
 
     With several processes, each packet also costs the supervisor two system calls.
     """
@@ -130,8 +130,8 @@ class JoinedWrites:
 
 
 class Connection(H11Protocol):
-    """Uvicorn's connection, with additional limits: time to send a head, time to read an answer, number of
-    connections."""
+    """Uvicorn's connection, with limits on the time to send the head of a request, the time to read an answer and
+    the number of connections."""
 
     seconds = 60.0
     most = 1024

@@ -18,7 +18,7 @@ Sample = tuple[str, str, str, list[tuple[str, dict[str, str], float]]]
 
 
 class Histogram:
-    """Durations, counted in buckets."""
+    """A Prometheus histogram: how many durations fall into each bucket."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -37,7 +37,7 @@ class Histogram:
 
 
 class Metrics:
-    """Requests by route and status, their latency, and how many are in flight."""
+    """Counts of requests by route and status, their latency, and how many requests are being answered now."""
 
     def __init__(self) -> None:
         self.in_flight = 0

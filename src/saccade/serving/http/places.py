@@ -16,7 +16,7 @@ REFUSALS, LONGEST_HOLD = 128, 4.0
 
 
 class Places:
-    """A total limit and a limit per address. Use only from the event loop."""
+    """Limits how many requests or bytes are in progress, in total and per address. Use only from the event loop."""
 
     def __init__(self, most: int, each: int, refusal: str) -> None:
         self.most, self.each = most, each
@@ -25,7 +25,7 @@ class Places:
 
     @contextmanager
     def taken(self, address: str, count: int = 1) -> Iterator[None]:
-        """Take places until the block ends; refuse if there are not enough."""
+        """Take places until the ``with`` block ends; refuse the request if there are not enough places left."""
         if self._taken.total() + count > self.most or self._taken[address] + count > self.each:
             raise Refused(429, f"{self._refusal}; try again in a moment.", retry_after=1)
         self._taken[address] += count

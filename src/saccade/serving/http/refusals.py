@@ -75,7 +75,7 @@ async def answer_error(request: Request, error: Exception) -> JSONResponse:
 
 
 async def answer_http_error(request: Request, error: Exception) -> Response:
-    """Answer a refusal by the framework, such as an unknown path or method; for a browser, as a page."""
+    """Answer a request that the web framework refuses, such as one for an unknown path; a browser gets a page."""
     assert isinstance(error, HTTPException)
     if error.status_code == 404 and request.headers.get("sec-fetch-mode") == "navigate":
         return HTMLResponse(_NO_PAGE, 404)

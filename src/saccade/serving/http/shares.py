@@ -28,7 +28,7 @@ MOST_WAITING = 256
 
 
 class Shares:
-    """The time that each address has used of the event loop. Use only from the event loop."""
+    """How much time of the event loop each address has used. Use only from the event loop."""
 
     def __init__(self) -> None:
         self._rests_until: dict[str, float] = {}

@@ -25,7 +25,7 @@ _NO_BRACKETS = re.compile(r"[^][{}]+")
 
 
 def parse_json(content: bytes) -> Any:
-    """The value of a JSON text in UTF-8."""
+    """Parse JSON in UTF-8; refuse NaN, repeated keys, deep nesting and invalid text."""
     try:
         text = content.decode("utf-8-sig")
         _check_nesting(_NO_BRACKETS.sub("", _STRING.sub("", text)))

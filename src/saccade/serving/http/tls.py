@@ -66,7 +66,7 @@ class Handshake(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         self.address = network_of(str((transport.get_extra_info("peername") or ("",))[0]))
-        transport.pause_reading()  # the handshake reads
+        transport.pause_reading()  # start_tls reads the handshake itself
         self.door.enter(self)
         self._shaking = asyncio.create_task(self._shake_hands())  # a task that nothing refers to may be lost
 

@@ -18,7 +18,7 @@ __all__ = ["LESSONS", "Lesson", "describe_lessons", "train_lesson"]
 
 @dataclass(frozen=True)
 class Lesson:
-    """A model that a scene needs, and how long its training takes on two cores."""
+    """A model that a scene of the Learn page needs, and how many minutes its training takes on two cores."""
 
     about: str
     minutes: int

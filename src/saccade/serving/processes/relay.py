@@ -42,7 +42,7 @@ def refusal(sentence: str) -> bytes:
 
 @dataclass(eq=False)
 class Upstream:
-    """A worker process as the relay sees it."""
+    """What the relay knows about a worker process."""
 
     path: Path  # its socket
     is_ready: bool = False

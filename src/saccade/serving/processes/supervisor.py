@@ -148,6 +148,6 @@ class _Supervisor:
         return status
 
     def _environment(self) -> dict[str, str]:
-        """Each worker computes with its share of the processors, unless the user chose a number of threads."""
+        """The environment of a worker, which uses its share of the processors unless the user sets OMP_NUM_THREADS."""
         share = max(1, (os.cpu_count() or 1) // self._settings.processes)
         return {"OMP_NUM_THREADS": str(share), **os.environ}

@@ -1,4 +1,4 @@
-"""Routes for the scenes of Learn: numbers that the library computes without a model, and small models to train."""
+"""Routes for the scenes of the Learn page: numbers that need no trained model, and small models to train."""
 
 from __future__ import annotations
 

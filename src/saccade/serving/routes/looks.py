@@ -44,8 +44,10 @@ _MEDIA = {
 #: One figure at a time, because matplotlib's font cache is not thread-safe.
 _figures = threading.Lock()
 
-Name = Annotated[str, Query(max_length=200, description="An attention, such as encoder.0.self.")]
-HeadName = Annotated[str, Query(pattern=r"^(\d{1,6}|mean|max)$", description="A head's number, mean or max.")]
+Name = Annotated[str, Query(max_length=200, description="The name of an attention, such as encoder.0.self.")]
+HeadName = Annotated[
+    str, Query(pattern=r"^(\d{1,6}|mean|max)$", description="The number of a head; or mean or max of all heads.")
+]
 Part = Annotated[str | None, Query(pattern=r"^\d{0,9}:\d{0,9}$", description="A range of positions such as 100:356.")]
 Cells = Annotated[int, Query(ge=1, le=MOST)]
 _BINARY: dict[int | str, dict[str, Any]] = {
@@ -70,7 +72,7 @@ async def tile(
 
 @router.get("/{id}/matrix", responses=_BINARY, response_class=Response)
 async def matrix(request: Request, id: str, name: Name, head: HeadName = "mean", words: bool = False) -> Any:
-    """All weights of one head, or of all heads combined, between tokens or words."""
+    """All weights of one head, or the mean or maximum of all heads, between tokens or between words."""
 
     def draw(look: Look) -> Response:
         _check_size(*(len(axis) for axis in look.view.axes(name)))
@@ -123,7 +125,7 @@ async def overview(
     columns: Part = None,
     cells: Cells = 256,
     cell: Annotated[
-        int | None, Query(ge=1, le=4096, description="Side of a cell in weights, instead of the number of cells.")
+        int | None, Query(ge=1, le=4096, description="The side of a cell in weights, used instead of cells.")
     ] = None,
     preview: Annotated[
         bool, Query(description="Compute a quick preview, from only one query for each row of cells.")
@@ -263,7 +265,7 @@ def _part(what: str, given: str | None, count: int) -> range:
     first, _, last = (given or ":").partition(":")
     start, stop = int(first or 0), min(int(last), count) if last else count
     if not 0 <= start < stop:
-        raise Refused(400, f"{what} = {given} is not valid: there are {count}; give a range such as 0:{count}.")
+        raise Refused(400, f"{what} = {given} is not a valid range of the {count} {what}; try 0:{count}.")
     return range(start, stop)
 
 

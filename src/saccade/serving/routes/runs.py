@@ -80,7 +80,7 @@ async def run_events(
 
 
 async def _lines(state: ServerState, run: ServedRun, place: int) -> tuple[bytes, int]:
-    """The events of the lines after a position, read and written in a thread, and the position after them."""
+    """The lines of the log after a position, as events that a thread writes, and the position after these lines."""
 
     def read(_: Computation[Any]) -> tuple[bytes, int]:
         lines, end = run.metrics(place, PIECE_BYTES)

@@ -25,7 +25,7 @@ Position = Annotated[StrictInt, Field(ge=0, le=10**9)]
 
 
 class HeadBody(BaseModel):
-    """A head of a look, and optionally a range of rows."""
+    """A head of a look (the recorded attention of one answer), and optionally a range of its rows."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -17,7 +17,7 @@ __all__ = ["router"]
 router = APIRouter(prefix="/api/models/{name}/words", tags=["words"])
 
 Word = Annotated[str, Query(min_length=1, max_length=200)]
-Side = Annotated[str | None, Query(max_length=20, description="For a translation model: source or target.")]
+Side = Annotated[str | None, Query(max_length=20, description="Which word vectors, such as source or target.")]
 #: The most words that can be chosen for a map, and the most other words on it.
 MOST = 100
 
