@@ -1,5 +1,5 @@
-"""Read examples from files (parallel text, tables, labelled words and texts, images, NETtalk), report on them and split
-them; draw them from the built-in corpus; and download public data sets."""
+"""Read training examples from files (parallel text, tables, labelled words and texts, NETtalk), report on them and
+split them; generate examples from the built-in corpus; and download public data sets."""
 
 from saccade.data.catalogue import CATALOGUE, DataFile, DataSet, locate, take
 from saccade.data.fetch import fetch

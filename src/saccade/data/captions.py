@@ -1,4 +1,4 @@
-"""Images with captions: a table of paths and texts, or an ``.npz`` file with the arrays ``images`` and ``texts``."""
+"""Read images with captions from a table of paths and texts, or from an ``.npz`` file (``images`` and ``texts``)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def describe_captions(pairs: list[Captioned], files: str, what: str) -> list[tup
     return [
         (f"{what} files", files),
         (f"{what} images", f"{len(pairs):,}, {describe_shape(pairs[0].pixels.shape)}"),
-        (f"{what} texts", f"{len({pair.text for pair in pairs}):,} different ones, {min(words)} to {max(words)} words"),
+        (f"{what} texts", f"{len({pair.text for pair in pairs}):,} different, {min(words)} to {max(words)} words"),
     ]
 
 

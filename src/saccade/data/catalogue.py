@@ -41,7 +41,7 @@ class DataSet:
 
     name: str
     what: str
-    source: str  # who publishes it and where, in words
+    source: str  # a description of who publishes it and where
     terms: str
     files: tuple[DataFile, ...]
 

@@ -1,11 +1,11 @@
-"""Sentences like those of the lectures that the built-in corpus has no words for, in English and French with links.
+"""Sentences from the lectures, and variations of them, in English and French. The built-in corpus lacks their words.
 
 - 002: "The agreement on the European Economic Area was signed in August 1992."
-- 001: "The animal didn't cross the street because it was too tired." If it is too wide instead, "it" is the street, and
-  French shows which one is meant by its gender.
+- 001: "The animal didn't cross the street because it was too tired." With "wide" instead of "tired", "it" is the
+  street, and the gender of the French pronoun shows which of the two is meant.
 - 001: "Fatima accepted a job in deep learning because she loves the topic."
 
-These three are always in the test split. Which split any other sentence belongs to depends on a hash of it.
+These three are always in the test split. The split of any other sentence depends on a hash of its text.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from saccade.errors import OptionError
 
 __all__ = ["OWN", "deck_sentences"]
 
-#: Of ten sentences, which belong to each split.
+#: The split of a sentence depends on the last digit of its hash: 8 digits for training, 1 each for the others.
 PARTS = {"train": range(8), "validation": range(8, 9), "test": range(9, 10)}
 
 
 def _nouns(text: str) -> dict[str, tuple[str, str]]:
-    """Read nouns: English -> French and its gender."""
+    """Parse a list of nouns; return the French noun and its gender for each English noun."""
     return {english: (french, gender) for english, french, gender in (noun.split() for noun in text.split(", "))}
 
 
 def _adjectives(text: str) -> dict[str, tuple[str, str]]:
-    """Read adjectives and participles: English -> the French masculine and feminine."""
+    """Parse adjectives and participles; return the French masculine and feminine form for each English word."""
     return {english: (masculine, feminine) for english, masculine, feminine in map(str.split, text.split(", "))}
 
 
@@ -79,7 +79,7 @@ def _the(nouns: Mapping[str, tuple[str, str]], english: str) -> Phrase:
 
 
 def _crossed(english: str, french: str, order: tuple[int, ...]) -> Phrase:
-    """Words that French puts into another order: the sources of its words, counting from 0."""
+    """Build a phrase whose words are in another order in French; ``order`` has the English word of each French word."""
     phrase = pair(english, english)
     targets = [item.rsplit("/", 1) for item in french.split()]
     words = phrase.english
@@ -125,14 +125,14 @@ def _job(person: str, taken: str, post: str, field: str, feels: str, topic: str)
     return phrase + _the(TOPICS, topic) + pair("./PUNCT", "./PUNCT"), she.english[0], who.english[0]
 
 
-#: How each kind of sentence is built, from one word of each of these groups.
+#: For each kind of sentence, the function that builds it, and the groups from which its words are drawn.
 KINDS_OF_SENTENCES: dict[str, tuple[Callable[..., Built], tuple[Collection[str], ...]]] = {
     "agreement": (_agreement, (PAPERS, REGIONS, KINDS, UNIONS, DONE, MONTHS, YEARS)),
     "animal": (_animal, (ANIMALS, MOVES, PLACES, OF_ANIMALS | OF_PLACES)),
     "job": (_job, (PEOPLE, TAKEN, POSTS, FIELDS, FEELINGS, TOPICS)),
 }
 SHARES = (3, 1, 1)
-#: The lectures' own sentences.
+#: The words of the three sentences in the lectures.
 OWN = {
     "agreement": ("agreement", "European", "Economic", "Area", "signed", "August", "1992"),
     "animal": ("animal", "cross", "street", "tired"),
@@ -141,7 +141,7 @@ OWN = {
 
 
 def deck_sentences(count: int, seed: int, split: str = "train") -> list[Example]:
-    """Return different sentences of a split. The test split begins with the lectures' own."""
+    """Return ``count`` different sentences of a split. The test split begins with the three from the lectures."""
     if count < 0:
         raise OptionError(f"The number of sentences must be 0 or more, not {count}.")
     own = {example.source_text: example for example in (_example(kind, words) for kind, words in OWN.items())}

@@ -32,7 +32,7 @@ class Captioned:
 
     @property
     def source(self) -> str:
-        """The key by which examples are split. Equal images have equal keys."""
+        """A hash by which examples are split into training, validation and test. Equal images go to the same part."""
         return LabelledImage(self.pixels, "", self.line, self.where).source
 
 

@@ -1,6 +1,6 @@
 """Read plain text: one long text, one document per line, or documents separated by blank lines.
 
-Nothing is guessed: the caller says how the file is organised, and the error for a file that does not fit names the
+Nothing is guessed: the caller says how the file is organised. If a file is organised differently, an error names the
 file, the line and what was expected.
 """
 
@@ -58,7 +58,7 @@ class Document:
 class LongText(Document):
     """A document that stays in its file, which must be UTF-8, because it may be larger than the memory.
 
-    It is a range of bytes of the file. ``blocks`` and ``chunks`` read it anew each time, a megabyte at a time.
+    It is a range of bytes of the file. ``blocks`` and ``chunks`` read the file again each time, a megabyte at a time.
     """
 
     path: Path
@@ -122,7 +122,7 @@ class LongText(Document):
         yield rest
 
     def cut(self, ends: Sequence[int]) -> list[LongText]:
-        """Cut the text after these numbers of characters, which are in increasing order; the last is its length."""
+        """Cut the text at these positions, which count characters and increase; the last is the length of the text."""
         places: list[tuple[int, int]] = []  # the byte and the line of each end
         byte, line, characters = self.start, self.line, 0
         for block in self._decoded():
@@ -144,7 +144,7 @@ def _with_line_feeds(text: str) -> str:
 
 
 def _beginning(text: str, count: int) -> str:
-    """Return the beginning of a text that has this many characters if a Windows line ending counts as one."""
+    """Return the first ``count`` characters of a text, counting a Windows line ending as one character."""
     taken = 0
     for line in text.split("\r\n"):
         if count <= len(line):
@@ -216,9 +216,9 @@ def read_text_column(
 
 
 def split_end(documents: Sequence[Document], shares: Sequence[float]) -> list[list[Document]]:
-    """Split the text in order: first the remainder, then one part for each share.
+    """Split documents in order into several parts: the last parts have these shares, and the first part has the rest.
 
-    A single document is cut between two characters: with a fraction of 0.1, the first part is the first 90% of its
+    A single document is cut between two characters: with one share of 0.1, the first part is the first 90% of its
     characters. Several documents are not cut, and each counts the same, whatever its length.
     """
     size = documents[0].characters if len(documents) == 1 else len(documents)

@@ -1,9 +1,9 @@
-"""Generate RNA sequences with hairpins, whose base pairs are known because they were built in.
+"""Generate RNA sequences with hairpins, whose base pairs are known because this module chose them.
 
 A stem is two stretches of a sequence that pair base by base, one forwards and one backwards, with a loop between them.
 A molecule has one stem, two next to each other, one inside the other, or one followed by a decoy: a copy of its second
-stretch further along, which could pair as well but does not, because the stretch in between is nearer. All other bases
-are random.
+stretch further along, which could pair with the first stretch too but does not, because it is farther away. All other
+bases are random.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from saccade.data.structures import UNPAIRED, Molecule
 
 __all__ = ["generate_hairpins"]
 
-#: Each base with the base that it pairs with, and how often such a pair is built.
+#: The pairs of bases, and the probability of each in a stem.
 PAIRS = ("GC", "CG", "AU", "UA", "GU", "UG")
 OFTEN = (0.27, 0.27, 0.18, 0.18, 0.05, 0.05)
 
@@ -52,7 +52,7 @@ def _add_unpaired(draw: np.random.Generator, sequence: list[str], partners: list
 
 
 def _add_stem(draw: np.random.Generator, sequence: list[str], partners: list[int], *, inner: bool) -> None:
-    """Add a stem around a loop, or around unpaired bases and another stem if ``inner``."""
+    """Add a stem around a loop or, if ``inner``, around unpaired bases and another stem."""
     pairs = draw.choice(PAIRS, int(draw.integers(4, 8)), p=OFTEN).tolist()
     first = len(sequence)
     sequence += [pair[0] for pair in pairs]

@@ -76,7 +76,7 @@ class Fitting(NamedTuple):
     """How pictures of another size are fitted to the size that a model takes."""
 
     filter: Filter = "box"
-    #: Resize to this height and width, or this shorter side, and then cut out the middle; None: resize to the size.
+    #: First resize to this height and width, or this shorter side, then cut out the middle; None: only resize.
     cut_from: tuple[int, int] | int | None = None
 
 
@@ -90,11 +90,11 @@ class LabelledImage:
     pixels: Pixels
     label: str
     line: int  # its number in the file, counting from 1
-    where: str  # its place in words, such as "train.idx, image 7"
+    where: str  # for messages, such as "train.idx, image 7"
 
     @cached_property
     def source(self) -> str:
-        """The key by which images are split. Two equal images have the same key, and so go to the same part."""
+        """A hash by which images are split into training, validation and test. Equal images go to the same part."""
         return hashlib.blake2b(self.pixels.tobytes(), digest_size=16).hexdigest()
 
 
@@ -105,8 +105,8 @@ def read_images(
     say: Callable[[str], None] = lambda note: None,
     fitting: Fitting = RESIZED,
 ) -> list[LabelledImage]:
-    """Read a folder with one subfolder per class, an ``.npz`` file, or a pair of idx files; only the pictures of a
-    folder are fitted to ``shape``."""
+    """Read images with labels from a folder with one subfolder per class, an ``.npz`` file, or a pair of idx files.
+    Only the pictures in a folder are fitted to ``shape``."""
     if images.is_dir():
         return read_image_folder(images, shape, say, fitting)
     if images.suffix.lower() == ".npz":
@@ -174,7 +174,7 @@ def read_npz(path: Path, labels: str = "labels") -> list[LabelledImage]:
 
 
 def read_npz_arrays(path: Path, labels: str | None) -> tuple[UInt8[np.ndarray, "n H W C"], list[str]]:
-    """Read the images, and the labels or texts in the array named ``labels``, if it is given."""
+    """Read the array ``images`` and, unless ``labels`` is None, the labels or texts in the array with that name."""
     try:
         with zipfile.ZipFile(path) as packed:
             _check_size(path, sum(entry.file_size for entry in packed.infolist()), 1)
@@ -255,7 +255,7 @@ def read_pictures(
     """Read the picture files in ``files``, and resize them if they do not have the same shape.
 
     They are resized to ``shape`` or, if it is None and they differ, to their median size; all become colour pictures
-    if one of them is in colour. ``say`` gets a sentence about this. ``where`` names the pictures in messages.
+    if one of them is in colour. ``say`` is called with a note on this. ``where`` names the pictures in messages.
     """
     shapes = [picture_shape(file) for file in files]
     shape = shape or _common_shape(shapes)
@@ -291,7 +291,7 @@ def picture_files(folder: Path) -> list[Path]:
 
 
 def pictures_within(folder: Path) -> list[Path]:
-    """List the pictures in a folder or, if it only has folders, in those, one for each class."""
+    """List the pictures in a folder or, if it has none, in its subfolders."""
     folders = class_folders(folder)
     has_own = any(entry.suffix.lower() in PICTURES for entry in _entries(folder))
     return [file for one in ([folder] if has_own or not folders else folders) for file in picture_files(one)]
@@ -337,7 +337,7 @@ def read_picture(path: Path, shape: Shape | None = None, fitting: Fitting = RESI
 
 @contextmanager
 def _picture(path: Path) -> Iterator[Image.Image]:
-    """An opened picture file that is not too large; whatever goes wrong while it is read is a ``FileError``."""
+    """Open a picture file, if it is not too large. Any error while it is read becomes a ``FileError``."""
     with needs_extra("images", "Reading a picture"):
         from PIL import Image, UnidentifiedImageError
     try:

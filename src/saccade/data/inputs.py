@@ -1,4 +1,4 @@
-"""Read the inputs of a model from a file in the format of its training file, ignoring labels."""
+"""Read the inputs of a model from a file in the same format as its training file, ignoring labels."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ __all__ = ["LabelledFormat", "read_pairs", "read_prompts", "read_texts", "read_w
 
 #: The number of lines from which the format of a stream is inferred.
 LOOKED_AT = 50
-#: What decides how a file is read if it can be read in two ways.
+#: Advice for a file that can be read in two ways.
 DECIDED_BY = "add --lines if each line is a text"
 
 
 @dataclass(frozen=True)
 class LabelledFormat:
-    """The labels of a classifier, whether its training file had lines with a label, a space and a text, and what
-    separates labels if a text may have any number of them."""
+    """The labels of a classifier, whether its training file had lines with a label, a space and a text, and the
+    separator between labels if a text may have any number of them."""
 
     labels: Collection[str]
     in_lines: bool = False
     separator: str | None = None
 
     def knows(self, cell: str) -> bool:
-        """Whether the model has the label, or all labels, in a cell."""
+        """Return whether the model knows all labels in a cell."""
         return all(label in self.labels for label in self.split(cell))
 
     def split(self, cell: str) -> tuple[str, ...]:
@@ -71,11 +71,11 @@ def read_texts(
 ) -> tuple[list[str], str]:
     """Read the texts in a file, and return them with a phrase that says how the file was read.
 
-    The texts of a table are in the column with the index ``wanted`` among those of the training table, ``columns``. The
-    others may be missing, or None. For ``in_order``, ``header`` and ``separator`` see `read_columns`. A file that is
+    ``columns`` are the columns that were read from the training table; the texts are in ``columns[wanted]``. The other
+    columns may be missing, or None. See `read_columns` for ``in_order``, ``header`` and ``separator``. A file that is
     not a table has one text per line or, if the training file had labels, a label and a text per line. With ``lines``,
-    each line is a text, whatever it looks like. ``chosen`` says that the columns were chosen for this file: if it is
-    not a table, only a label and a text, which are columns 0 and 1, can be chosen.
+    each line is a text, whatever it looks like. ``chosen`` says that the user chose the columns for this file; if it is
+    not a table, the only columns are the label and the text, which are columns 0 and 1.
     """
     if columns and not lines and table_format(path) in TABLES:
         return _table_texts(path, columns, wanted, in_order, labelled, header, encoding, skip_bad, separator)
@@ -102,13 +102,13 @@ def read_pairs(
     skip_bad: bool = False,
     separator: str | None = None,
 ) -> tuple[list[tuple[str, ...]], str]:
-    """Read the pairs of texts in a table whose columns are those of the label, which may be missing, and of the
-    texts, and return them with a phrase that says how the file was read. If the table has two columns, it need not name
-    them: they are the texts."""
+    """Read pairs of texts from a table, and return them with a phrase that says how the file was read. ``columns`` are
+    the column of the label, which may be missing, and those of the two texts. A table with only two columns need not
+    name them: they are the texts."""
     texts = columns[1:]
     bad: list[str] | None = [] if skip_bad else None
     name, _ = choose_encoding(path, encoding)
-    # The labels only matter for which rows are bad.
+    # Labels are only read to find out which rows are bad.
     chosen = _columns_to_read(path, columns, texts, (), name, separator, all_of_json=True) if skip_bad else texts
     how, found = read_columns(
         path,
@@ -139,9 +139,9 @@ def read_prompts(
     separator: str | None = None,
     **_: Any,
 ) -> tuple[list[str], str]:
-    """Read the texts in a column of a table, or the lines of another file, without their first word if it was a label
-    in training (``labelled``), unless ``lines`` says that each line is a text. ``chosen`` says that the column was
-    chosen for this file, which must then be a table."""
+    """Read the texts in a column of a table, or the lines of another file. If the first word of each training line was
+    a label (``labelled``), it is left out, unless ``lines`` says that each line is a text. ``chosen`` says that the
+    user chose the column for this file, which must then be a table."""
     if suffix(path) in TABLES and not lines:
         return read_texts(path, [parse_column(column)], in_order=("text",), encoding=encoding, separator=separator)
     if chosen:
@@ -153,7 +153,7 @@ def read_prompts(
 
 
 def _has_labels(path: Path, texts: Sequence[str], labelled: LabelledFormat) -> bool:
-    """Return whether each line begins with a label. A file that can be read in two ways is refused."""
+    """Return whether each line begins with a label. Raises an error if that is not clear."""
     end = label_end(texts)
     pairs = [split_label(text, end) for text in texts if text]
     count = sum(bool(text) and labelled.knows(label) for label, text in pairs)
@@ -269,7 +269,7 @@ def _columns_to_read(
 
 
 def _first_cells(path: Path, separator: str, encoding: str) -> list[Any]:
-    """Return the cells of the first row of a table; without a separator, which is JSON, the names or numbers of its
+    """Return the cells of the first row of a table; without a separator (JSONL), the names or numbers of its
     columns."""
     first = next((text for _, text in read_lines(path, encoding) if text.strip()), "")
     if separator:
@@ -292,9 +292,9 @@ def read_words(
     lines: bool = False,
     has_labels: bool | None = None,
 ) -> tuple[list[Any], str]:
-    """Read sentences as lists of words if the file is CoNLL-U or has columns; otherwise one text per line. With
-    features, a word is a list of the word and its features. ``has_labels`` says that there are columns, and whether one
-    of them has labels; without it, the file decides (`in_columns`)."""
+    """Read sentences as lists of words if the file is CoNLL-U or has columns; otherwise read one text per line. With
+    features, each word is a list of the word and its features. If ``has_labels`` is given, the file has columns, and it
+    says whether one of them has labels; otherwise `in_columns` finds out."""
     name, _ = choose_encoding(path, encoding)
     if lines:
         return read_texts(path, encoding=encoding, lines=True)
@@ -336,10 +336,10 @@ def suffix_of(
     encoding: str | None = None,
     separator: str | None = None,
 ) -> str:
-    """Return the suffix that a stream, which has no name, would have as a file. ``trained`` is the suffix of the
-    training file, and ``columns`` are its columns, which were ``chosen`` for this stream or not; ``in_order`` are those
-    of a table that need not name them. ``label`` is the column of labels, and a function that says whether the model
-    knows one."""
+    """Return the suffix that fits the content of a stream, which has no file name. ``trained`` is the suffix of the
+    training file, and ``columns`` are its columns, unless the user chose columns for this stream (``chosen``).
+    ``in_order`` are the columns that a table need not name. ``label`` is the column of labels, and a function that says
+    whether the model knows a label."""
     encoding, _ = choose_encoding(path, encoding)
     lines = [text for _, text in islice(read_lines(path, encoding), LOOKED_AT) if text.strip()]
     if not lines:
@@ -372,8 +372,8 @@ def _is_csv(
     in_order: Collection[Column],
     label: tuple[Column, Callable[[str], bool]] | None,
 ) -> bool:
-    """Return whether lines that do not name columns are these rows of a .csv file, and not texts with commas. Raises an
-    error if they may be both."""
+    """Return whether lines without names of columns are a .csv file with these rows, and not texts with commas. Raises
+    an error if they can be either."""
     width = len(rows[0])
     by_number = all(isinstance(column, int) and column < width for column in columns)
     if not by_number and (set(columns) != set(in_order) or width != len(columns)):

@@ -25,24 +25,24 @@ from saccade.errors import FileError
 
 __all__ = ["LABEL_FIRST", "LabelledText", "label_end", "read_labelled", "split_label", "split_labels"]
 
-#: What each label in fastText's format begins with.
+#: The beginning of each label in the format of fastText.
 FASTTEXT = "__label__"
-#: The columns of a table without a header, if nobody says which they are.
+#: The columns of a table without a header, unless the user chooses others.
 LABEL_FIRST = ("label", "text")
 
 
 @dataclass(frozen=True)
 class LabelledText:
-    """A text, or two texts, with a label or several."""
+    """A text, or a pair of texts, with one or several labels."""
 
     text: str
-    label: str  # as it is written, even if it stands for several
+    label: str  # as in the file, even if it is a list of several labels
     line: int
     file: str
-    kind: str = ""  # the kind of text, if it is built in; scores are also given for each kind
-    second: str | None = None  # the second of two texts that have one label together
+    kind: str = ""  # the kind of a built-in text; scores are also computed for each kind
+    second: str | None = None  # the second text, if the label belongs to a pair of texts
     several: tuple[str, ...] | None = None  # the labels, if there may be any number of them
-    #: Whether the label is the first word of a line because nobody said where labels are.
+    #: Whether the label is the first word of a line by default, because the user did not say where labels are.
     is_first_word: bool = field(default=False, compare=False)
 
     @property
@@ -78,13 +78,13 @@ def read_labelled(
     label_separator: str | None = None,
     separator: str | None = None,
 ) -> tuple[list[LabelledText], LabelReport]:
-    """Read the labelled texts in a file: a table, judging by its suffix or its tabs, or lines with a label, a space and
+    """Read labelled texts from a table, which its suffix or its tabs reveal, or from lines with a label, a space and
     a text.
 
     If a table has no header and no columns are chosen, its first column is the label. Blank lines are skipped. A label
     without a text, or a text without a label, is an error; with ``skip_bad`` it is skipped and counted. With
-    ``second_column``, each label belongs to two texts; with ``label_separator``, which stands between labels, a text
-    has any number of them, even none. ``separator`` is that of a CSV file (see `read_columns`).
+    ``second_column``, each label belongs to two texts; with ``label_separator``, the mark between labels, a text
+    can have any number of them, even none. ``separator`` separates the cells of a CSV file (see `read_columns`).
     """
     bad: list[str] | None = [] if skip_bad else None
     is_table = table_format(path) in TABLES
@@ -131,14 +131,14 @@ def _refuse_header(path: str | Path, texts: Sequence[LabelledText]) -> None:
 
 
 def label_end(lines: Sequence[str]) -> str | None:
-    """Return what ends the label in lines of a label and a text: a tab if each line has one, so that a label may have
-    spaces, and otherwise (None) any white space. A label as fastText writes it never has spaces."""
+    """Return the separator after the label in lines with a label and a text: a tab if each line has one, so that labels
+    may contain spaces, and otherwise None for any white space. A label in the format of fastText never has spaces."""
     some = [line.strip() for line in lines if line.strip()]
     return "\t" if all("\t" in line and not is_marked(line) for line in some) else None
 
 
 def split_label(line: str, end: str | None = None) -> tuple[str, str]:
-    """Split a line into its label and its text. ``end`` is that of `label_end`."""
+    """Split a line into its label and its text. ``end`` is the result of `label_end` for the file."""
     label, *text = line.strip().split(end, 1) or [""]
     return label, text[0].strip() if text else ""
 
@@ -168,5 +168,5 @@ def _texts(
 
 
 def split_labels(cell: str, separator: str) -> tuple[str, ...]:
-    """Return the labels in a cell, each once, in the order in which they are written."""
+    """Return the labels in a cell in order, without repeated ones."""
     return tuple(dict.fromkeys(part.strip() for part in cell.split(separator) if part.strip()))

@@ -1,4 +1,4 @@
-"""Report on files of labelled examples, and check for labels that do not occur in training."""
+"""Report on files of labelled examples, and check for labels that do not occur in the training data."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ Item = TypeVar("Item", bound=Labelled)
 
 @dataclass(frozen=True)
 class LabelReport:
-    """What was read from one file, what was kept, and what was dropped and why."""
+    """How many examples of a file were read, kept and dropped, and why; their lengths, and their labels."""
 
     file: str
     unit: str  # what the examples are called: "sentences" or "texts"
@@ -114,7 +114,7 @@ def collect(
 
 
 def note_unseen(examples: Iterable[Labelled | LabelledImage], known: Collection[str]) -> list[str]:
-    """Return a note on labels that do not occur in training, if there are any. A model cannot predict them, so they
+    """Return a note on labels that do not occur in the training data, if any. A model cannot predict them, so they
     count as errors. If most labels are unknown, the file must be meant for another model, and is refused."""
     total, unseen = 0, []  # the unseen labels, with the place of each in words
     for example in examples:

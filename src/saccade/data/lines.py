@@ -28,20 +28,20 @@ __all__ = [
     "unreadable",
 ]
 
-#: How a person says what encoding a file has.
+#: How a user can set the encoding of a file.
 HOW_TO_SET = "--encoding for predict and evaluate, data.encoding for training"
 _BLOCK = 1 << 20
 _GZIP = b"\x1f\x8b"
 #: The maximum number of characters in a line (of bytes in UTF-8). Tokenizing a text of 100 MB would take gigabytes.
 LONGEST_LINE = 1 << 22
-#: The number of bytes that are looked at to see whether a file is western, starting shortly before the first that is
-#: not UTF-8; and to see whether it is a table.
+#: The number of bytes that are examined to see whether a file is western (starting shortly before the first byte that
+#: is not UTF-8), or whether it is a table.
 _SAMPLE = 1 << 17
 #: The encoding of most files that are not UTF-8. It also reads Latin-1.
 _WESTERN = "cp1252"
-#: What separates or joins words in western text, besides letters.
+#: Characters other than letters that can stand between the letters of western text, such as apostrophes and dashes.
 _IN_WORDS = "\u2018\u2019\u2013\u2014\u2026\xad\xb7\xa0"
-#: The fraction of the non-ASCII characters of a western file that may be symbols inside words.
+#: The largest fraction of non-ASCII characters that can be other symbols inside words if a file is western.
 _FEW = 0.05
 _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",  # checked before UTF-16, because it begins with the mark of UTF-16
@@ -64,7 +64,7 @@ def read_lines(path: str | Path, encoding: str | None = None) -> Iterator[tuple[
 
 
 def suffix(path: str | Path) -> str:
-    """Return the suffix of a file in lower case, without that of compression: ``.tsv`` for pairs.TSV.gz."""
+    """Return the suffix of a file in lower case, ignoring ``.gz``: ``.tsv`` for pairs.TSV.gz."""
     name = Path(path)
     return Path(name.stem if name.suffix.lower() == ".gz" else name.name).suffix.lower()
 
@@ -94,7 +94,7 @@ def is_tabbed(path: str | Path) -> bool:
 
 
 def is_marked(line: str) -> bool:
-    """Return whether a line begins with a label as fastText writes it, and a space."""
+    """Return whether a line begins with a label in the format of fastText, followed by a space."""
     return re.match(r"[\xef\xbb\xbf\xfe\xff\ufeff]*\s*__label__\S+ ", line) is not None  # after a byte order mark
 
 
@@ -145,12 +145,12 @@ def unreadable(path: str | Path, error: OSError) -> FileError:
 
 
 class InheritedEncoding(str):
-    """An encoding that was given for other files, such as those that a model was trained on. It is only used for files
+    """An encoding that the user gave for other files, such as the training files of a model. It is only used for files
     that are not UTF-8."""
 
 
 class ChosenEncoding(str):
-    """An encoding that was given for a file to predict or to score. It is obeyed even if the file is UTF-8."""
+    """An encoding that the user gave for a file to predict or to score. It is used even if the file is valid UTF-8."""
 
 
 def choose_encoding(path: str | Path, given: str | None = None) -> tuple[str, tuple[str, ...]]:
@@ -161,8 +161,8 @@ def choose_encoding(path: str | Path, given: str | None = None) -> tuple[str, tu
     told apart reliably: the file is refused. UTF-8 with a few invalid bytes is an error too, because any other encoding
     would garble the rest.
 
-    A ``given`` encoding is that of the file. If the file is also valid UTF-8, it is refused, because a model that is
-    trained on it would read other files like it as UTF-8; for a `ChosenEncoding` there is a note instead, and an
+    If an encoding is ``given``, it is used. But if the file is also valid UTF-8, it is refused, because a model that is
+    trained on it would read similar files as UTF-8; for a `ChosenEncoding` there is only a note, and an
     `InheritedEncoding` is not used.
     """
     if given is not None:
@@ -209,10 +209,10 @@ def _given_encoding(path: str | Path, given: str) -> tuple[str, tuple[str, ...]]
 
 
 def _utf8_letters(path: str | Path, given: str) -> str:
-    """Return "ascii" or "other" for the letters of a UTF-8 file, and an empty text for other files.
+    """Return "ascii" if a file is ASCII, "other" if it is UTF-8 with other letters, and an empty text for other files.
 
-    The text is also empty if the file may be in the given encoding although it is valid UTF-8: the encoding writes zero
-    bytes, or writes other letters as ASCII, as UTF-7 does.
+    The text is also empty if the file may be in the given encoding although it is valid UTF-8: if it has zero bytes,
+    or if the encoding writes other letters as ASCII, as UTF-7 does.
     """
     is_plain, decoder = True, codecs.getincrementaldecoder("utf-8")()
     with open_bytes(path) as stream:
@@ -224,12 +224,12 @@ def _utf8_letters(path: str | Path, given: str) -> str:
                 return ""
             if b"\0" in block:
                 return ""
-    written = "é中".encode(given, "ignore")  # no encoding has neither
+    written = "é中".encode(given, "ignore")  # every encoding of text has at least one of the two
     return "" if is_plain and written and written.isascii() else "ascii" if is_plain else "other"
 
 
 def _is_broken_utf8(path: str | Path) -> bool:
-    """Return whether more of the non-ASCII characters are valid UTF-8 than invalid."""
+    """Return whether most non-ASCII characters of a file are valid UTF-8, and only a few are not."""
     right = wrong = 0
     with open_bytes(path) as raw, io.TextIOWrapper(raw, encoding="utf-8", errors="replace", newline="") as stream:
         for text in iter(lambda: stream.read(_BLOCK), ""):
@@ -240,9 +240,9 @@ def _is_broken_utf8(path: str | Path) -> bool:
 
 
 def _looks_western(sample: bytes) -> bool:
-    """Return whether these bytes look like a western language in Windows-1252: most non-ASCII letters stand among ASCII
-    letters, unlike in Cyrillic or Chinese, and hardly any of the characters is a symbol inside a word, as they are in
-    text of another code page (``ca\xb3y`` is Polish)."""
+    """Return whether these bytes look like a western language in Windows-1252: most non-ASCII letters are among ASCII
+    letters, unlike in Cyrillic or Chinese, and hardly any are symbols inside a word, which are frequent in text of
+    another code page (the Polish ``cały`` would be read as ``ca\xb3y``)."""
     try:
         text = sample.decode(_WESTERN)
     except UnicodeDecodeError:

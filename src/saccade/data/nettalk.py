@@ -22,11 +22,11 @@ _COLUMNS = ("word", "phonemes", "stress", "class")
 
 
 def read_nettalk(path: str | Path) -> tuple[list[Pair], Report]:
-    """Read the words in a nettalk.data file in order. The source is the letters, and the target the sounded symbols.
+    """Read the words in a nettalk.data file. The source is the letters, and the target the symbols that are not silent.
 
     Empty lines, lines that start with "#", and the description at the start of the published file are skipped.
     `Pair.line` is the number of a word, counting from 1 without skipped lines. `Pair.alignment` has links (letter,
-    sounded symbol). Words with several pronunciations and repeated lines are kept, because dropping them would change
+    symbol). Words with several pronunciations and repeated lines are kept, because dropping them would change
     the test set.
     """
     collector = PairCollector(Cleaning(empty=False, duplicates=False), unit="characters", length=len)

@@ -1,7 +1,7 @@
 """Read pairs of texts, with a report, from two parallel text files, or from a TSV, CSV or JSONL table.
 
-Nothing is dropped silently: the report says why pairs were dropped, and gives their line numbers. Nothing is guessed
-either: the error for a file in the wrong format names the file and the line.
+Nothing is dropped silently: the report says why pairs were dropped, and gives their line numbers. Formats are not
+guessed either: for a file in the wrong format, an error names the file and the line.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Pair:
     source: str
     target: str
     line: int  # its line number, counting from 1; in CSV, the line where its row begins
-    alignment: Alignment | None = None  # the true links, if the data has them, between words or characters
+    alignment: Alignment | None = None  # the true links between words or characters, if the data has them
 
 
 @dataclass(frozen=True)
@@ -178,8 +178,8 @@ def read_table(
 ) -> tuple[list[Pair], Report]:
     """Read pairs from two columns of a .tsv, .csv or .jsonl file, given by name or by number from 0.
 
-    `header` says whether the first line of a TSV or CSV file names the columns. None detects it, as it
-    does the `separator` of a CSV file (see `read_columns`).
+    `header` says whether the first line of a TSV or CSV file names the columns. If it is None, this is detected, and
+    in the same way the `separator` of a CSV file (see `read_columns`).
     White space around a text is removed, and a line break inside it becomes a space.
     """
     collector = PairCollector(cleaning)

@@ -1,4 +1,4 @@
-"""Interpret paths and columns as people write them in recipes: ``~`` and ``$SACCADE_DATA``, a name or a number."""
+"""Interpret the paths (with ``~`` and ``$SACCADE_DATA``) and columns (a name or a number) that recipes contain."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _VALIDATION = re.compile(r"(?i)(?<![a-z])(dev|val|valid|validation)(?![a-z])")
 
 
 def column(name: str) -> str | int:
-    """Parse a column, which is given by its name or by its number, counting from 0."""
+    """Return a column as a number, counting from 0, if the text has only digits, and otherwise as a name."""
     return int(name) if name.isdecimal() else name
 
 
 def part_prefixes(files: Sequence[Path]) -> tuple[str, ...]:
-    """Decide which of up to three files are for training, validation and test, as prefixes of keys in ``[data]``.
+    """Decide which files are for training, validation and test; return the prefix of the keys in ``[data]`` for each.
 
-    The second of two files is for test, unless its name says that it is for validation. Validation is then split off
-    from training.
+    The second of two files is for test, unless its name says that it is for validation. If there is no file for
+    validation, it is later split off from training.
     """
     if len(files) == 2 and not _VALIDATION.search(files[1].name):
         return ("", "test_")
@@ -31,7 +31,7 @@ def part_prefixes(files: Sequence[Path]) -> tuple[str, ...]:
 
 
 def resolve_path(given: str) -> Path:
-    """Expand ``~`` and environment variables in a path. The error for a variable that is not set names it."""
+    """Expand ``~`` and environment variables in a path, or raise an error that names a variable that is not set."""
 
     def value(match: re.Match[str]) -> str:
         name = match.group(1)

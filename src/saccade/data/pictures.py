@@ -64,7 +64,7 @@ def fit_picture(picture: Image.Image, shape: tuple[int, int, int], fitting: Fitt
         resized = (int(picture.height * share), int(picture.width * share))
     if picture.size != resized[::-1]:
         picture = picture.resize(resized[::-1], Image.Resampling[fitting.filter.upper()])
-    if fitting.cut_from is not None:  # from the middle; what is missing becomes black
+    if fitting.cut_from is not None:  # cut out the middle; areas outside the picture become black
         left, top = (picture.width - width) // 2, (picture.height - height) // 2
         picture = picture.crop((left, top, left + width, top + height))
     pixels = np.asarray(picture)

@@ -1,4 +1,4 @@
-"""The report on a file of pairs, which is the first thing that a training run shows."""
+"""The report on files of pairs, which a training run shows first."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FINDINGS = {
     "uneven": "lengths too different",
     "duplicate": "duplicates",
 }
-#: The number of line numbers that a finding names.
+#: The maximum number of line numbers that a finding lists.
 SHOWN = 10
 
 

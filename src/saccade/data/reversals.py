@@ -1,4 +1,4 @@
-"""Texts of random letters and their reverses. For every step, it is known which letter the model needs."""
+"""Pairs of random letters and the same letters reversed. For each output letter, the matching input letter is known."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["reversals"]
 
 LETTERS = "abcdefgh"
 LENGTH = 5
-#: Of ten texts, which belong to each split, so that none is in two.
+#: Which of every ten texts belong to each split, so that no text is in two splits.
 PARTS = {"train": range(8), "validation": range(8, 9), "test": range(9, 10)}
 
 
 def reversals(count: int, seed: int, split: str = "train") -> list[Pair]:
-    """Return different random texts of 5 letters (at most all of a split), each with its reverse and the true links."""
+    """Return ``count`` different texts of 5 letters (or all of a split), with their reverses and true links."""
     texts = ["".join(letters) for letters in product(LETTERS, repeat=LENGTH)]
-    random.Random(0).shuffle(texts)  # which ten: the same for every seed
+    random.Random(0).shuffle(texts)  # the same order for every seed, so that the splits are always the same
     own = [text for number, text in enumerate(texts) if number % 10 in PARTS[split]]
     links = tuple((LENGTH - 1 - place, place) for place in range(LENGTH))
     drawn = random.Random(seed).sample(own, min(count, len(own)))

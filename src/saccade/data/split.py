@@ -94,7 +94,7 @@ def split(
 
 
 def _only_ones(pairs: Sequence[Item], held_out: set[str], labels: Callable[[Item], Iterable[str]]) -> set[str]:
-    """Return the held-out sources that must stay in training so that it has all labels: one for each missing label."""
+    """Return held-out sources that must go back to training because it would otherwise lack one of their labels."""
     trained = {label for pair in pairs if pair.source not in held_out for label in labels(pair)}
     needed = set()
     for pair in pairs:
@@ -113,7 +113,7 @@ def _place(source: str, seed: int) -> float:
 
 
 def _prefix(ordered: list[str], places: dict[str, float], copies: Counter[str], size: float | int, part: str) -> int:
-    """Return how many sources, taken in this order, make up a part of this size."""
+    """Return how many sources at the start of ``ordered`` make up a part of this size."""
     if isinstance(size, bool) or size < 0 or (isinstance(size, float) and not size < 1):
         raise OptionError(
             f"The {part} size must be a fraction (at least 0 and below 1) or a number of pairs, not {size}."

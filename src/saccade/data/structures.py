@@ -1,4 +1,4 @@
-"""RNA sequences and their base pairs: tables, dot-bracket files, connectivity tables (CT) and FASTA.
+"""Read RNA sequences and their base pairs from tables, dot-bracket files, connectivity tables (CT) and FASTA files.
 
 A structure is a list of partners: ``partners[i]`` is the base that base i pairs with, counted from 0, or -1 if base i
 is unpaired.
@@ -34,7 +34,7 @@ COLUMNS = ("sequence", "structure")
 UNPAIRED = -1
 #: The bases, and the letters that stand for one of several bases (IUPAC), which the model reads as unknown.
 BASES, AMBIGUOUS = "ACGU", "NRYSWKMBDHV"
-#: Brackets in the order in which crossing stems use them.
+#: Kinds of brackets. Pairs that cross other pairs use the next kind that is free.
 BRACKETS = ("()", "[]", "{}", "<>")
 TABLES = (".csv", ".tsv", ".jsonl")
 FASTA, DOT_BRACKET = (".fa", ".fasta", ".fna"), (".dbn", ".db", ".dot")
@@ -51,7 +51,7 @@ class Molecule:
     file: str
 
     @property
-    def source(self) -> str:  # equal sequences stay in one part
+    def source(self) -> str:  # molecules with equal sequences go to the same part of the data
         return self.sequence
 
     @property
@@ -60,7 +60,7 @@ class Molecule:
 
 
 def pairs_of(partners: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the pairs (i, j) with i < j."""
+    """Return the base pairs (i, j), with i < j, of a list of partners."""
     return [(i, j) for i, j in enumerate(partners) if j > i]
 
 
@@ -160,7 +160,7 @@ def read_molecules(
     """Read the molecules in a file, whose suffix gives its format.
 
     Tables (.csv, .tsv, .jsonl) have the sequence and the structure in ``columns``. A dot-bracket file has a name after
-    ``>``, the sequence and the structure, each on a line of its own. FASTA files have no structures. CT files (.ct) may
+    ``>``, the sequence and the structure, each on a separate line. FASTA files have no structures. CT files (.ct) may
     contain several molecules. If ``structures`` is False, structures may be missing, and are not read from tables.
     """
     kind = suffix(path)
@@ -199,7 +199,7 @@ def _from_table(path: Path, columns: Sequence[str], id_column: str | None, encod
 
 
 def _from_records(path: Path, encoding: str) -> Iterator[Molecule]:
-    """Read records that begin with ``>`` and a name; sequences may have several lines, structures have one."""
+    """Read records that begin with ``>`` and a name; sequences and structures may span several lines."""
     name, first, letters, brackets = "", 0, "", ""
 
     def molecule() -> Molecule:
@@ -264,7 +264,7 @@ def _from_connectivity_table(path: Path, encoding: str) -> Iterator[Molecule]:
 
 
 def describe_molecules(molecules: Sequence[Molecule], what: str) -> tuple[str, str]:
-    """Summarise the molecules in a row of the report on the data."""
+    """Return a row of the data report that summarises the molecules: their number, lengths and base pairs."""
     lengths = sorted(one.length for one in molecules)
     paired = sum(2 * len(pairs_of(one.partners)) for one in molecules if one.partners is not None)
     return what, (

@@ -1,7 +1,7 @@
 """Read columns of TSV, CSV and JSONL files row by row, with the line where each row begins.
 
-TSV is read literally, without quotes or escapes, because that is how parallel corpora are published. CSV has quotes,
-with possible line breaks inside. A line of JSONL is an object (columns have names) or an array (columns have numbers).
+TSV is read literally, without quotes or escapes, because that is how parallel corpora are published. CSV cells may have
+quotes, with line breaks inside. A line of JSONL is an object (columns have names) or an array (columns have numbers).
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ __all__ = [
 #: Suffixes of files whose texts are in columns.
 TABLES = (".csv", ".tsv", ".jsonl")
 
-#: What can separate the cells of a .csv file, and what it is called.
+#: The separators that a .csv file can have, and their names.
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
-#: How many lines are looked at to find the separator, and how many of them must have as many cells as the first.
+#: How many lines are examined to find the separator, and what fraction must have as many cells as the first line.
 LOOKED_AT, MOST = 1_000, 0.9
 
 Column = str | int
@@ -48,18 +48,18 @@ Row = tuple[int, list[str]]  # line number, cells
 
 
 class ChosenSeparator(str):
-    """A separator that was given for a file to predict or to score. A file that has none is then refused."""
+    """A separator that the user gave for a file to predict or to score. Files that are not .csv are then refused."""
 
 
 def refuse_separator(path: str | Path, separator: str | None) -> None:
-    """Raise an error if a separator was chosen for this file, which is not read as a .csv file."""
+    """Raise an error if the user chose a separator for this file, because it is not read as a .csv file."""
     if isinstance(separator, ChosenSeparator):
         raise FileError(f"--separator does not apply to {path}, because it is not read as a .csv file.")
 
 
 def table_format(path: str | Path) -> str:
-    """Return the suffix that decides how a file is read: its own or, if that is not known, ``.tsv`` if all lines have
-    equally many tabs. A JSON file, which is one value on any number of lines, is refused."""
+    """Return the suffix that decides how a file is read: that of its name or, if it is not known, ``.tsv`` if all lines
+    have the same number of tabs. A ``.json`` file is refused, because it is one value, not one row per line."""
     own = suffix(path)
     if own == ".json":
         raise FileError(
@@ -80,11 +80,11 @@ def read_columns(
     bad: list[str] | None = None,
     separator: str | None = None,
 ) -> tuple[tuple[str, ...], Iterator[Row]]:
-    """Read the requested cells of each row. Also return notes on the choices that were made.
+    """Read the cells of the requested columns, row by row. Also return notes on how the file was read.
 
-    `numbers` are the columns in which JSON may also have a number or a boolean, such as a label. Rows that cannot be
+    `numbers` are the columns, such as labels, in which JSON may also have numbers or booleans. Rows that cannot be
     read are an error; if `bad` is given, they are skipped instead and the error messages are added to it. `separator`
-    is that of a CSV file; without it, `find_separator` finds one.
+    separates the cells of a CSV file; by default, `find_separator` finds it.
 
     If `header` is None, the first line of a TSV or CSV file is a header if it contains all the requested names, in
     upper or lower case. A file without these names is refused, unless the names are those of `in_order`, which are
@@ -127,7 +127,7 @@ def read_columns(
 
 
 def _note_quotes(path: str | Path, encoding: str) -> tuple[str, ...]:
-    """Say that quotes belong to the texts of a TSV file if they look as if a program had put them around its cells."""
+    """Return a note that quotes in a TSV file were kept, if they look as if a program had put them around its cells."""
     rows = [text.split("\t") for _, text in islice(read_lines(path, encoding), LOOKED_AT) if text.strip()]
     columns = list(zip(*rows, strict=False))
     is_doubled = any(_is_quoted(cell) and '""' in cell[1:-1] for column in columns for cell in column)
@@ -141,7 +141,7 @@ def _is_quoted(cell: str) -> bool:
 
 
 def refuse_or_skip(message: str, bad: list[str] | None) -> None:
-    """Raise the error for a row that cannot be read, or keep its message if such rows are skipped."""
+    """Raise an error for a row that cannot be read or, if such rows are skipped, add its message to ``bad``."""
     if bad is None:
         raise FileError(message)
     bad.append(message)
@@ -159,7 +159,7 @@ def refuse_header(path: str | Path, cells: Sequence[str]) -> None:
 
 
 def note_skipped(bad: list[str] | None) -> tuple[str, ...]:
-    """Say how many rows were skipped, and why the first one was."""
+    """Return a note that says how many rows were skipped, and why the first one was."""
     return (f"{len(bad):,} bad rows were skipped, the first: {bad[0].removesuffix('.')}",) if bad else ()
 
 
@@ -182,8 +182,8 @@ def is_named(path: str | Path, columns: Sequence[Column], encoding: str, separat
 def find_separator(
     path: str | Path, encoding: str, columns: Sequence[Column], in_order: Sequence[Column] = (), kind: str | None = None
 ) -> str:
-    """Return what separates the cells of a .tsv or .csv file, of which these columns are read: in a .csv file what
-    separates the names of columns in the first line or, if it does not name them, what `choose_separator` finds."""
+    """Return the separator of a .tsv or .csv file from which these columns are read. In a .csv file, it is the one that
+    separates these names in the first line or, if the line lacks them, the one that `choose_separator` finds."""
     if (kind or table_format(path)) == ".tsv":
         return "\t"
     lines = [text for _, text in islice(read_lines(path, encoding), LOOKED_AT)]
@@ -200,9 +200,9 @@ def find_separator(
 
 
 def choose_separator(path: str | Path, lines: Sequence[str], is_readable: Callable[[int], bool]) -> str:
-    """Return what separates the cells of these lines of a .csv file: the only mark that divides them all into equally
-    many cells, at least two, with quotes around whole cells, if at all; ``is_readable`` says whether a row may have
-    this many cells. A comma if there is none; an error if there are several."""
+    """Return the separator of these lines of a .csv file: the only one that divides all lines into the same number of
+    cells, at least two, with quotes only around whole cells. ``is_readable`` says whether a row may have
+    this many cells. If none fits, return a comma; if several do, raise an error."""
     found = {mark: _fit(lines, mark, is_readable) for mark in SEPARATORS}
     fits = {mark: fit for mark, fit in found.items() if fit[1] >= MOST}
     best = [mark for mark, fit in fits.items() if fit[:2] == (True, 1.0)] or [
@@ -218,8 +218,8 @@ def choose_separator(path: str | Path, lines: Sequence[str], is_readable: Callab
 
 
 def divided(lines: Sequence[str], separators: Iterable[str] = SEPARATORS) -> list[list[list[str]]]:
-    """Return the rows of a .csv file for each of the separators that divides all its lines into equally many cells, at
-    least two, with quotes around whole cells, if at all."""
+    """Return the rows of a .csv file for each separator that divides all its lines into the same number of cells, at
+    least two, with quotes only around whole cells."""
     fits = [mark for mark in separators if _fit(lines, mark, lambda width: True)[:2] == (True, 1.0)]
     return [[split_line(text, mark) for text in lines] for mark in fits]
 
@@ -232,7 +232,7 @@ def _fit(lines: Sequence[str], separator: str, is_readable: Callable[[int], bool
         for row in csv.reader((text + "\n" for text in lines), strict=True, delimiter=separator):
             rows.append(row)
     except csv.Error as error:
-        if "unexpected end of data" not in str(error) or len(lines) < LOOKED_AT:  # a row goes on in later lines
+        if "unexpected end of data" not in str(error) or len(lines) < LOOKED_AT:  # the last row may continue later
             return False, 0.0, 0
     rows = [row for row in rows if row not in ([], [""])]
     width = len(rows[0]) if rows else 0
@@ -282,7 +282,7 @@ def _locate(
     missing = [name for name in wanted if not places[name]]
     headed = header if header is not None else bool(wanted) and not missing
     by_order = may_order and len(wanted) == len(columns) == len(cells)
-    some = header is None and 0 < len(missing) < len(wanted)  # the first row names one of them, so it is a header
+    some = header is None and 0 < len(missing) < len(wanted)  # the first row has some of the names, so it is a header
     if (missing and headed) or some or (wanted and not headed and not by_order):
         raise FileError(
             f"{path}, line {line}: there is no column named {(missing or wanted)[0]!r}; the line has: "

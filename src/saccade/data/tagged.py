@@ -1,7 +1,7 @@
 """Read sentences with one label per word: CoNLL-U, or columns with one word and its label per line.
 
 A blank line ends a sentence. Nothing is guessed silently: the report notes which columns were used and how they are
-separated, and the error for a line that does not fit names the line.
+separated, and an error names the first line in another format.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ __all__ = ["CONLLU", "DEFAULT_FIELDS", "TaggedSentence", "in_columns", "read_tag
 DOCUMENT_START = "-DOCSTART-"
 #: The suffix of CoNLL-U files.
 CONLLU = ".conllu"
-#: The number of a word is parsed; all other fields stay text.
+#: Only the number of a word is parsed; all other fields stay text.
 _PARSERS = {"id": DEFAULT_FIELD_PARSERS["id"]}
 
-#: What the column of words is called where columns have names.
+#: Usual names of the column of words.
 HEADERS = ("word", "words", "token", "tokens", "form")
 
 #: The number of lines that are used to tell columns from plain text.
 LOOKED_AT = 200
-#: More columns than any file has.
+#: More columns than any file has, to sort negative column numbers, which count from the end, after the others.
 UNLIMITED = 1 << 30
 
 NumberedLine = tuple[int, str]
@@ -50,7 +50,7 @@ class TaggedSentence:
     labels: tuple[str, ...]
     label_lines: tuple[int, ...]  # the line number of each word, counting from 1
     file: str
-    features: tuple[tuple[str, ...], ...] = ()  # of each word: the values of the columns that are read besides
+    features: tuple[tuple[str, ...], ...] = ()  # the values of the feature columns for each word
 
     @property
     def line(self) -> int:
@@ -79,13 +79,13 @@ def read_tagged(
     """Read the sentences in a file: CoNLL-U if its suffix is ``.conllu``, otherwise columns.
 
     In CoNLL-U, columns are given by name, and are ``form`` and ``upos`` by default. The words of a multi-word token are
-    read, but not the token itself, nor empty nodes.
+    read, but not the token itself, and empty nodes are skipped.
 
     Other columns are given by number, from 0 or from the end (-1 is the last), or by name if the first line names them.
     The first and the last column are the default. Unless ``separator`` is given, columns are separated by commas,
     semicolons or tabs in a ``.csv`` file (`choose_separator`), by tabs if the first line has any, and otherwise by
-    white space. ``feature_columns`` say more about
-    each word, such as its part of speech. Without ``labelled``, no column has labels, and they are empty.
+    white space. ``feature_columns`` have more information on
+    each word, such as its part of speech. If ``labelled`` is False, no column has labels, and all labels are empty.
     """
     name, notes = choose_encoding(path, encoding)
     lines = read_lines(path, name)
@@ -141,7 +141,7 @@ def _sentences(file: str, words: Iterable[WordLine | None]) -> Iterator[TaggedSe
 
 
 def _note(columns: Sequence[str], labelled: bool = True) -> str:
-    """Say which columns are read."""
+    """Return a note that says which columns are read."""
     features = columns[2:] if labelled else columns[1:]
     read = f"columns {columns[0]} and {columns[1]}" if labelled else f"column {columns[0]}, no labels"
     return read + "".join(f", and {one} as a feature" for one in features)
@@ -233,8 +233,8 @@ def in_columns(
     """Return whether the columns of a file include labels, or None if it has no columns but one text per line.
 
     ``columns`` are those of the words, the labels and the features in the training files. A file has columns if its
-    first line names them, if tabs or the given ``separator`` divide its lines, or if most labels are ``known`` where
-    the training files had labels. It has no labels if one column is missing. Raises an error if both are likely.
+    first line names them, if tabs or the given ``separator`` divide its lines, or if most cells in the column of labels
+    are ``known``. It has no labels if it has one column less than the training files. Raises an error if in doubt.
     """
     looked_at = (text for _, text in islice(read_lines(path, encoding), LOOKED_AT))
     lines = [text for text in looked_at if text.strip() and not text.startswith(DOCUMENT_START)]
@@ -270,7 +270,7 @@ def in_columns(
 
 
 def _separator(path: str | Path, encoding: str, given: str | None) -> str | None:
-    """Return the given separator, or in a .csv file what separates its cells."""
+    """Return the given separator or, for a .csv file without one, the separator that its lines show."""
     if given is not None or suffix(path) != ".csv":
         return given
     lines = [text for _, text in islice(read_lines(path, encoding), LOOKED_AT) if text.strip()]

@@ -1,4 +1,5 @@
-"""Read the tracks of agents, and cut them into windows. Each line of a file has a frame, an agent's number, x and y.
+"""Read the tracks of moving agents, such as pedestrians, and cut them into windows of time. Each line of a file has a
+frame number, an agent's number, x and y.
 
 The separator is a tab, a comma, a semicolon, a bar or spaces. A header line, if there is one, is skipped.
 """
@@ -32,7 +33,7 @@ class Tracks:
 
     frames: dict[int, dict[str, tuple[float, float]]]  # frame -> agent -> position
     lines: dict[int, int]  # frame -> its first line in the file
-    step: int  # frames between two moments
+    step: int  # the number of frames per time step
     file: str
 
 
@@ -41,7 +42,7 @@ class Scene:
     """Successive time steps, with the positions of the agents that are present at all of them."""
 
     positions: Float[np.ndarray, "T N 2"]
-    past: int  # the number of observed moments; the others are to be predicted
+    past: int  # the number of observed time steps; the others are to be predicted
     agents: tuple[str, ...]
     frame: int  # the first frame
     step: int
@@ -147,7 +148,7 @@ def _number(agent: str) -> tuple[float, str]:
 
 
 def describe_windows(found: Sequence[Scene], what: str) -> tuple[str, str]:
-    """Summarise windows in a row of the report on the data."""
+    """Return a row of the data report that summarises the windows."""
     agents = [len(one.agents) for one in found]
     return (
         what,

@@ -4,7 +4,7 @@
   number of words between a statement and its question is the distance.
 - ``counting``: how often a word occurs in a text of a given length.
 
-Which split a text belongs to depends on a hash of it, so no text is in two of them.
+The split of a text depends on a hash of the text, so no text is in two splits.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ FILLER = (
     "many", "long", "questions", "but", "few", "answers", "so", "it", "took", "some", "time",
 )
 # fmt: on
-#: Words between what is said and the question, and lengths of the texts in which a word is counted.
+#: Numbers of words between a statement and its question, and also the lengths of the texts in which a word is counted.
 DISTANCES = (4, 16, 64, 128)
 MOST_OFTEN = 5
-#: Of ten texts, which belong to each split.
+#: The split of a text depends on the last digit of its hash: 8 digits for training, 1 each for the others.
 PARTS = {"train": range(8), "validation": range(8, 9), "test": range(9, 10)}
 
 

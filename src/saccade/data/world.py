@@ -2,7 +2,7 @@
 
 Each scene has some of these groups, and strangers who walk straight ahead:
 
-- A follower walks where its leader walked some moments before. The leader turns in the observed past and
+- A follower walks where its leader walked a few time steps before. The leader turns in the observed past and
 the follower in the future, so only the leader's past shows the follower's future.
 - When the paths of two agents cross, the one that would arrive later slows down for the other.
 - Two friends walk side by side and turn together.
@@ -26,7 +26,7 @@ _MOMENTS = PAST + FUTURE
 
 @dataclass(frozen=True)
 class WorldScene(Scene):
-    """A window with its true links (dependent agent, agent that it depends on), as indices of agents."""
+    """A scene with its true links (agent, agent that it depends on), as indices of agents."""
 
     links: tuple[tuple[int, int], ...] = ()
 
@@ -86,8 +86,8 @@ def _turning(draw: np.random.Generator, moment: int) -> Float[np.ndarray, "T 2"]
 
 
 def _leader_and_follower(draw: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return one path for both; the leader is some time steps ahead, so it turns in the past, the follower in the
-    future."""
+    """Return two stretches of the same path. The leader is some time steps ahead: it turns in the past, the follower in
+    the future."""
     delay = int(draw.integers(5, 8))
     walk = _turning(draw, PAST - 2 + delay)
     return walk[delay : delay + _MOMENTS], walk[:_MOMENTS]
@@ -102,6 +102,6 @@ def _crossing(draw: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     across = np.array([-ahead[1], ahead[0]]) * draw.choice([-1, 1])
     moments = np.arange(_MOMENTS, dtype=np.float64)
     early = (moments - meeting)[:, None] * speed * ahead
-    pace = np.where((moments >= PAST) & (moments < PAST + 4), 0.3, 1.0)  # slow for four moments from now on
+    pace = np.where((moments >= PAST) & (moments < PAST + 4), 0.3, 1.0)  # slow for four time steps after the present
     late = (np.cumsum(pace) - 1 - meeting - behind)[:, None] * speed * across
     return early, late

@@ -50,15 +50,15 @@ _PINNED: dict[Combination, str] = {
     ("verb", "be scared of", "lion"): "test",
     ("verb", "arrive at", "bank"): "test",
 }
-_HELD_OUT_PERCENT = 7  # for validation, and as many again for test
+_HELD_OUT_PERCENT = 7  # of all combinations, for validation; the same percentage is held out for test
 _CONTENT_TAGS = frozenset({"NOUN", "PROPN", "VERB", "ADJ", "ADV"})
 _MOST_TRIES = 20_000
 
 
 @dataclass(frozen=True)
 class Link:
-    """A source word (a pronoun, or "bank") whose meaning another source word, the antecedent, decides; both by
-    index."""
+    """A source word (a pronoun, or "bank") and the source word that decides its meaning, the antecedent; both as
+    indices."""
 
     kind: str  # "pronoun" or "bank"
     word: int
@@ -132,7 +132,7 @@ def split_of(combination: Combination) -> str:
 def generate(
     count: int, seed: int, split: str = "train", kind: str | None = None, language: str = "fr"
 ) -> list[Example]:
-    """Return `count` different sentences of a split, of one kind if given, with their translations into a language.
+    """Return `count` different sentences of a split, and of one `kind` if it is given, with their translations.
     The same seed gives the same sentences on every machine, and the same English in every language."""
     _check_language(language)
     if split not in SPLITS:

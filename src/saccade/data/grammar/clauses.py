@@ -61,7 +61,7 @@ _TIMES = {
 
 @dataclass(frozen=True)
 class VerbGroup:
-    """The words between subject and object. In an English question, `auxiliary` comes before the subject."""
+    """The words of a verb, between subject and object. In an English question, `auxiliary` comes before the subject."""
 
     auxiliary: tuple[Word, ...]
     main: tuple[Word, ...]
@@ -140,7 +140,7 @@ def infinitive(verb: Verb) -> Phrase:
 
 
 def statement(subject: NounPhrase, group: VerbGroup, *rest: Phrase) -> Phrase:
-    """Build a clause; what follows the verb is its object, if any, and then adjuncts."""
+    """Build a clause from a subject and a verb, followed by the object, if any, and adjuncts."""
     clause = sum(rest, subject.phrase + group.phrase)
     return clause.meaning_one(clause_of(subject, group.meaning, *rest))
 

@@ -1,4 +1,4 @@
-"""The kinds of sentences in the built-in corpus: one function per kind, listed with its share in `KINDS`."""
+"""The kinds of sentences in the built-in corpus: one function per kind. `KINDS` lists them with their shares."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _draw_verb(draft: Draft, verbs: dict[str, Verb]) -> tuple[Verb, str, tuple[s
 
 
 def _with_time(draft: Draft, clause: Phrase, tense: str, chance: float = 0.25) -> Phrase:
-    """Sometimes add a time, at the end or, with a comma, at the start."""
+    """Sometimes add a time, such as "yesterday", at the end or, with a comma, at the start."""
     if not draft.chance(chance):
         return clause
     if draft.chance(0.4):

@@ -1,4 +1,4 @@
-"""Sentences in which a distant word decides the French word: pronouns and "bank". The link is recorded.
+"""Build sentences in which a distant word decides the French for a pronoun or for "bank". The link is recorded.
 
 Fixed rules decide what a pronoun refers to, so that there is only one right translation:
 

@@ -1,7 +1,7 @@
-"""What a sentence of the built-in corpus means, apart from any target language.
+"""The meaning of a sentence in the built-in corpus, independent of the target language.
 
 English and French are written while a sentence is drawn (`phrase.py`). The same functions record what they wrote as the
-nodes below, from which every other language builds its own sentence: its own order, genders and cases. Each node keeps
+nodes below, from which every other language builds a sentence with its own order, genders and cases. Each node keeps
 the English words that it stands for, so the alignment with English is known in every language.
 """
 
@@ -47,7 +47,7 @@ Words = tuple[Word, ...]
 
 @dataclass(frozen=True)
 class Fixed:
-    """Words with a translation of their own, known by their English text: "because", "very", a comma."""
+    """Words that are translated as a unit, found by their English text: "because", "very", a comma."""
 
     key: str
     words: Words
@@ -110,7 +110,7 @@ Entity = Nominal | Name | Pronoun | Both
 
 @dataclass(frozen=True)
 class Adjunct:
-    """What is added to a clause: a time, a manner, or a preposition with a phrase.
+    """An addition to a clause: a time, a manner, or a preposition with a phrase.
 
     `kind` is "time", "manner", "place", "goal" (to the market), "taker" (to the kids), "after" (after crossing the
     river) or "purpose" (to reach the bank). The last two have a verb, whose object is `entity`.
@@ -124,7 +124,7 @@ class Adjunct:
 
 @dataclass(frozen=True)
 class VerbUse:
-    """A verb in its tense: its own words, those of its auxiliary, and what negates or modifies it."""
+    """A verb in its tense: the words of the verb and of its auxiliary, and its negation and modifiers."""
 
     verb: str
     tense: str  # "past", "present" or "future"
@@ -158,7 +158,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Scared:
-    """The predicate "were scared of"; the object of its clause is what is feared."""
+    """The predicate "were scared of"; what is feared is the object of the clause."""
 
     be: Words
     scared: Word
@@ -204,7 +204,7 @@ Node = (
 
 
 def gather(nodes: Iterable[Node]) -> list[Clause | Fixed]:
-    """Give each clause the adjuncts around it, and leave the conjunctions and marks between clauses."""
+    """Move each adjunct into the clause that it belongs to; conjunctions and marks stay between the clauses."""
     gathered: list[Clause | Fixed] = []
     fronted: Adjunct | None = None
     asking: Fixed | None = None

@@ -59,7 +59,7 @@ _PRONOUNS = {
 
 @dataclass
 class Draft:
-    """The random numbers for one sentence, and what is recorded while it is built."""
+    """The random generator for one sentence, and the facts that are recorded while it is built."""
 
     random: random.Random
     combinations: list[tuple[str, str, str]] = field(default_factory=list)

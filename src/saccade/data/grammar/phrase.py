@@ -1,7 +1,7 @@
-"""Phrases in English and French at once, in which each French word knows the English words that it translates.
+"""Phrases in both English and French, in which each French word keeps the English words that it translates.
 
 Adding two phrases joins both sides, so the alignment is always known. `settle` comes last: it applies the rules that
-only depend on the neighbouring French word, such as "l'homme", "n'a" and "du".
+depend only on the next French word, which give "l'homme", "n'a" and "du".
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class Rendering:
 class Phrase:
     english: tuple[Word, ...] = ()
     french: tuple[Rendering, ...] = ()
-    meaning: tuple[Node, ...] = ()  # the same for all other languages
+    meaning: tuple[Node, ...] = ()  # from which the other languages build their sentences
 
     def __add__(self, other: Phrase) -> Phrase:
         return Phrase(self.english + other.english, self.french + other.french, self.meaning + other.meaning)
 
     def meaning_one(self, node: Node) -> Phrase:
-        """Return the same words, which together mean this."""
+        """Return a phrase with the same words, whose meaning is this single node."""
         return Phrase(self.english, self.french, (node,))
 
 
@@ -62,20 +62,20 @@ def pair(english: str, french: str) -> Phrase:
 
 
 def fixed(words: tuple[Word, ...]) -> Fixed:
-    """Return words as an expression that every language translates as a whole."""
+    """Return these words as one expression, which every language translates as a unit."""
     return Fixed(" ".join(word.text for word in words), words)
 
 
 @cache
 def begins_with_vowel(word: str) -> bool:
-    """Return whether "le", "ne", "que" and so on elide before `word`, which starts with a vowel or a mute h."""
+    """Return whether a French word starts with a vowel or a mute h, before which "le" becomes "l'"."""
     if word in _ASPIRATED:
         return False
     return unicodedata.normalize("NFD", word.lower())[0] in "aeiouœh"
 
 
 def settle(french: tuple[Rendering, ...]) -> tuple[Rendering, ...]:
-    """Elide (le homme -> l'homme), and then contract (de le -> du), because "de l'homme" must not contract."""
+    """Apply elisions (le homme -> l'homme), then contractions (de le -> du); "de l'homme" must not contract."""
     elided = list(french)
     for index, (word, following) in enumerate(pairwise(french)):
         if word.text in _ELIDED and begins_with_vowel(following.text):
@@ -95,8 +95,8 @@ def detokenise(
 ) -> tuple[str, tuple[tuple[int, int], ...]]:
     """Join tokens into a text with a capital letter, and return it with the character span of each token.
 
-    `glued` has the marks that follow a word without a space, in French not the question mark; `opening` has those that
-    a word follows without a space.
+    `glued` has the marks without a space before them (in French, not the question mark), and `opening` those without
+    a space after them.
     """
     text = ""
     spans = []

@@ -1,4 +1,4 @@
-"""Build the reviews in the built-in corpus: positive or negative, reversed by "not", and decided after "but"."""
+"""Build the reviews in the built-in corpus. "Not" reverses their sentiment, and the part after "but" decides it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _adjective(draft: Draft, sentiment: str) -> Adjective:
 
 
 def _judged(draft: Draft, work: NounPhrase, sentiment: str, may_negate: bool = True) -> Phrase:
-    """Build a clause such as "the film was good" or "the film was not bad", where a negation has an adjective of
+    """Build a clause such as "the film was good" or "the film was not bad"; a negated clause has an adjective of the
     opposite sentiment."""
     negation = draft.random.choice([None, None, "not", "never"]) if may_negate else None
     adjective = _adjective(draft, _OPPOSITE[sentiment] if negation else sentiment)
@@ -35,7 +35,7 @@ def _judged(draft: Draft, work: NounPhrase, sentiment: str, may_negate: bool = T
 
 
 def _work(draft: Draft) -> NounPhrase:
-    """Draw the work that is reviewed, without adjectives, which could express a sentiment of their own."""
+    """Draw the work that is reviewed, without adjectives, because they could express another sentiment."""
     return noun_phrase(draft, draw_noun(draft, "works"), determiners=DEFINITE, adjectives=())
 
 
@@ -66,7 +66,7 @@ def _verdict(draft: Draft, sentiment: str) -> Phrase:
 
 
 def _contrast(draft: Draft, sentiment: str) -> Phrase:
-    """Build a contrast, in which the part after "but" decides. It is about the same work, or about another."""
+    """Build a contrast: the part after "but", on the same work or on another, decides the sentiment."""
     work = _work(draft)
     same = draft.chance(0.4)
     first = _judged(draft, work, _OPPOSITE[sentiment], may_negate=not same)

@@ -1,4 +1,4 @@
-"""The languages of the built-in corpus besides English and French: one file each, with words and grammar."""
+"""The languages of the built-in corpus besides English and French, each with its words and grammar."""
 
 from saccade.data.grammar.languages.chinese import Chinese
 from saccade.data.grammar.languages.german import German

@@ -1,4 +1,4 @@
-"""Chinese in the built-in corpus: no endings, but classifiers, 的, 了, and every description before what it describes.
+"""Chinese in the built-in corpus: no endings, but classifiers, 的 and 了, and descriptions before their nouns.
 
 A relative clause stands before its noun, and places and times before the verb. Words are written without spaces.
 """
@@ -143,7 +143,7 @@ class Chinese(Language):
         return [Rendering(before, "ADP", words), *noun, Rendering(after, "ADP", words)]
 
     def verb(self, use: VerbUse) -> tuple[list[Rendering], list[Rendering]]:
-        """Return what negates or modifies a verb, which places come after, and the verb itself with 了 or 过."""
+        """Return the negation and modifiers of a verb, before places, and the verb itself with 了 or 过, after them."""
         main = Rendering(VERBS[use.verb][0], "VERB", use.main)
         if use.modal is not None:
             return [Rendering(_MODALS[use.modal.key], "AUX", use.modal.words[:1])], [main]
@@ -176,7 +176,7 @@ class Chinese(Language):
         return front + subject + self.action(clause, predicate)
 
     def action(self, clause: Clause, use: VerbUse) -> list[Rendering]:
-        """Write times and places, then the verb and what it is done to."""
+        """Write times and places, then the verb and its object."""
         kinds = {adjunct.kind: adjunct for adjunct in clause.adjuncts}
         written = self.adjunct(kinds["time"]) if "time" in kinds else []
         written += self.say(clause.asking)

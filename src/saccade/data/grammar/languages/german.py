@@ -1,4 +1,4 @@
-"""German in the built-in corpus: three genders, three cases, the verb second, and the rest of the verb at the end."""
+"""German in the built-in corpus: three genders and cases, the verb second, and its other parts at the end."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class German(Language):
         return finite, [Rendering(prefix, "PART", use.main)] if prefix else [], bool(prefix)
 
     def middle(self, clause: Clause, use: VerbUse) -> list[Rendering]:
-        """Write what stands between the two parts of the verb."""
+        """Write the words between the two parts of the verb."""
         by_kind = {adjunct.kind: adjunct for adjunct in clause.adjuncts}
         written = self.say(use.frequency)
         if "time" in by_kind:
@@ -159,7 +159,7 @@ class German(Language):
         return self.say(adjunct.marker) + entity
 
     def after(self, clause: Clause) -> list[Rendering]:
-        """Write what follows the whole verb: relative clauses, "nachdem ..." and "um ... zu ..."."""
+        """Write the words after the whole verb: relative clauses, "nachdem ..." and "um ... zu ..."."""
         written = self.relative(clause.object) if isinstance(clause.object, Nominal) else []
         for adjunct in clause.adjuncts:
             if adjunct.verb is None:
@@ -257,7 +257,7 @@ class German(Language):
         return self.middle(clause, use) + last + [finite] + self.after(clause)
 
     def settle(self, written: list[Rendering]) -> list[Rendering]:
-        """Contract in dem to im, zu der to zur; and write one comma where two would meet, and none before a stop."""
+        """Contract "in dem" to "im", "zu der" to "zur"; write one comma instead of two, none before a full stop."""
         settled: list[Rendering] = []
         for word in written:
             last = settled[-1] if settled else None

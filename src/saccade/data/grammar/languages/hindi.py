@@ -1,4 +1,4 @@
-"""Hindi in the built-in corpus: the verb last, postpositions after the oblique case, and ne with its agreement.
+"""Hindi in the built-in corpus: the verb comes last, and postpositions follow nouns in the oblique case.
 
 In the past tense, the subject of most transitive verbs takes ne. The verb then agrees with the object, or with nothing
 (masculine singular) if ko follows the object.
@@ -117,7 +117,7 @@ def _future(stem: str, gender: str, plural: bool) -> str:
 
 
 def _agreeing(form: str, gender: str, plural: bool, oblique: bool = False) -> str:
-    """Return an adjective, a possessive or a participle in -ā in agreement; others do not change."""
+    """Return an adjective, a possessive or a participle; if it ends in -ā, it agrees in gender, number and case."""
     if form[-1] != "ा" or form in ("ताज़ा", "घटिया"):
         return form
     if form == "नया":
@@ -127,7 +127,7 @@ def _agreeing(form: str, gender: str, plural: bool, oblique: bool = False) -> st
 
 @dataclass(frozen=True)
 class _Verb:
-    """How a verb is built, and what its object takes."""
+    """The parts of a verb, and the postposition of its object."""
 
     before: str  # the noun or particle before the verb, which belongs to it
     stem: str
@@ -186,13 +186,13 @@ class Hindi(Language):
         return [Rendering(_PRONOUNS[entity.key][0], "PRON", (entity.head,))]
 
     def marked(self, entity: Entity, marker: str) -> list[Rendering]:
-        """Write an entity with ne or ko after it, which become one word with a pronoun."""
+        """Write an entity followed by ne or ko, which form one word with a pronoun."""
         if isinstance(entity, (Nominal, Both, Name)):
             return [*self.entity(entity, oblique=True), Rendering(marker, "ADP", ())]
         return [Rendering(_PRONOUNS[entity.key][1 if marker == "ने" else 2], "PRON", (entity.head,))]
 
     def takes_ko(self, entity: Entity) -> bool:
-        """People take ko as objects, and animals if they are definite; things never do."""
+        """Return whether an object takes ko: people do, animals if they are definite, and things never."""
         if not isinstance(entity, Nominal):
             return True
         category = entity.noun.category
@@ -293,7 +293,7 @@ class Hindi(Language):
         return render(_RELATIVES[post][head.plural], relative.pronoun.words)
 
     def agreement(self, clause: Clause, use: VerbUse, verb: _Verb, relative: Relative | None) -> tuple[str, bool]:
-        """Return gender and number of the verb: those of the subject or, after ne, of an object without ko."""
+        """Return the gender and number of the verb: those of the subject or, after ne, of an object without ko."""
         subject = clause.subject
         assert not isinstance(subject, Fixed)
         must = use.modal is not None and use.modal.key == "must"

@@ -1,4 +1,4 @@
-"""Italian in the built-in corpus: articles by the sound that follows, contracted prepositions, the two-word past."""
+"""Italian in the built-in corpus: articles that depend on the next sound, contractions, and a past of two words."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _plural(word: str, gender: str) -> str:
 
 
 def _sound(word: str) -> str:
-    """Return what decides the article before a word: "vowel", "impure" (s and a consonant, z, ...) or "plain"."""
+    """Return how a word starts, which decides the article: "vowel", "impure" (s and a consonant, z, ...) or "plain"."""
     if word[0] in "aeiou":
         return "vowel"
     impure = word[0] == "z" or (word[0] == "s" and word[1] not in "aeiou") or word[:2] in ("gn", "ps")
@@ -144,7 +144,7 @@ _BUONO = {"un": "buon", "uno": "buono", "una": "buona", "un'": "buon'"}
 
 
 _GENDERS = {english: forms[1] for english, forms in _NOUNS.items()}
-# the subject pronouns that are written; the verb or an adjective makes the others plain
+# the subject pronouns that are written; for the others, the verb or an adjective shows who is meant
 _PRONOUNS = {"he": "lui/PRON", "she": "lei/PRON", "who": "chi/PRON"}
 _FIXED = {
     ".": "./PUNCT",
@@ -248,7 +248,7 @@ class Italian(Romance):
         return Rendering(_plural(form, gender) if plural else form, "ADJ", (quality.word,))
 
     def forms(self, verb: str) -> tuple[bool, str, list[str]]:
-        """Return whether the past has essere, the infinitive, and the four forms that the corpus needs."""
+        """Return whether the past tense uses essere, the infinitive, and the four forms that the corpus needs."""
         infinitive, *given = _VERBS[verb]
         essere, infinitive = infinitive.startswith("*"), infinitive.removeprefix("*")
         stem = infinitive[:-3]
@@ -307,7 +307,7 @@ class Italian(Romance):
         return [*self.say(clause.asking), *subject, *verb, *self.rest(clause)]
 
     def settle(self, written: list[Rendering]) -> list[Rendering]:
-        """Contract prepositions with articles: a il to al, di la to della, in gli to negli."""
+        """Contract prepositions with articles: "a il" to "al", "di la" to "della", "in gli" to "negli"."""
         settled: list[Rendering] = []
         for word in written:
             last = settled[-1] if settled else None

@@ -1,7 +1,7 @@
-"""What the other languages of the built-in corpus have in common: they build a sentence from its meaning.
+"""The base of all languages of the built-in corpus except English and French: they build a sentence from its meaning.
 
-A language defines how to build a noun phrase and a clause, and what stands between clauses. Every word that it writes
-knows the English words that it translates.
+A language defines how to build a noun phrase and a clause, and what stands between clauses. Every word that is built
+keeps the English words that it translates.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Language(ABC):
     fixed: Mapping[str, str]
 
     def render(self, nodes: Iterable[Node]) -> tuple[Rendering, ...]:
-        """Write a sentence with this meaning."""
+        """Return the words of a sentence with this meaning."""
         written: list[Rendering] = []
         after = ""
         for node in gather(nodes):
@@ -60,7 +60,7 @@ class Language(ABC):
         """Write a clause. `after` is the conjunction before it in English, or empty."""
 
     def settle(self, written: list[Rendering]) -> list[Rendering]:
-        """Apply the rules that depend on neighbouring words alone."""
+        """Apply the rules that depend only on neighbouring words, such as contractions."""
         return written
 
     def say(self, fixed: Fixed | None) -> list[Rendering]:
@@ -83,7 +83,7 @@ def render(text: str, sources: Words) -> list[Rendering]:
 
 
 def noun_key(noun: Noun) -> str:
-    """Return the English word of a noun, by which languages list it; the two meanings of "bank" are two nouns."""
+    """Return the key of a noun in a language's tables: its English word, or "riverbank" for the bank of a river."""
     return "riverbank" if noun is BANK_WATER else noun.english
 
 

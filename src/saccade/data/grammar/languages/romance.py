@@ -1,4 +1,4 @@
-"""What Spanish and Italian have in common in the built-in corpus: subject, verb, object, and adjectives that agree."""
+"""The grammar that Spanish and Italian share in the built-in corpus: subject, verb, object, and adjective agreement."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["Romance"]
 
 
 class Romance(Language):
-    """Clauses of Spanish and Italian. Subject pronouns that the verb or an adjective makes plain are left out."""
+    """Clauses of Spanish and Italian. A subject pronoun is left out if the verb or an adjective shows who is meant."""
 
     genders: Mapping[str, str]  # English noun -> "m" or "f"
     pronouns: Mapping[str, str]  # the subject pronouns that are written; all others are left out
@@ -132,7 +132,7 @@ class Romance(Language):
         return subject + self.verb(clause.predicate, clause.subject) + self.rest(clause)
 
     def rest(self, clause: Clause) -> list[Rendering]:
-        """Write what follows the verb."""
+        """Write the words after the verb."""
         adjuncts = sorted(clause.adjuncts, key=lambda adjunct: adjunct.kind != "manner")
         return self.object(clause.object) + [word for adjunct in adjuncts for word in self.adjunct(adjunct)]
 

@@ -122,7 +122,7 @@ def _forms(infinitive: str, given: Sequence[str]) -> list[str]:
 
 
 _GENDERS = {english: forms[1] for english, forms in _NOUNS.items()}
-# the subject pronouns that are written; the verb or an adjective makes the others plain
+# the subject pronouns that are written; for the others, the verb or an adjective shows who is meant
 _PRONOUNS = {"he": "él/PRON", "she": "ella/PRON", "who": "quién/PRON"}
 _FIXED = {
     ".": "./PUNCT",
@@ -246,7 +246,7 @@ class Spanish(Romance):
         return [mark, *self.say(clause.asking), *order, *self.rest(clause)]
 
     def settle(self, written: list[Rendering]) -> list[Rendering]:
-        """Contract a el to al, and de el to del."""
+        """Contract "a el" to "al", and "de el" to "del"."""
         settled: list[Rendering] = []
         for word in written:
             last = settled[-1] if settled else None
