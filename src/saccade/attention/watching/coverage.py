@@ -1,4 +1,4 @@
-"""Which attentions of a model a watcher saw and which it missed, so that none is left out silently."""
+"""Reports which attentions of a model a watcher saw and which it missed, so that none is left out silently."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ USE_VIEW = (
 
 @dataclass(frozen=True)
 class Coverage:
-    """The attentions of the last forward pass, by their names in the model."""
+    """Which attentions of the last forward pass were seen, refused or missed, by their names in the model."""
 
     seen: tuple[str, ...]
     refused: Mapping[str, str]  # seen but not shown, each with the reason
@@ -55,7 +55,7 @@ def looks_like_attention(module: nn.Module) -> bool:
 
 
 def unseen_modules(ran: Mapping[str, nn.Module], known: Iterable[str]) -> list[str]:
-    """Return the innermost modules that ran, look like attention, and contain no attention that is known."""
+    """Return the modules that ran and look like attention, but contain no known attention; only the innermost ones."""
     holders = {path for name in known for path in _paths_to(name)}
     found = [name for name, module in ran.items() if looks_like_attention(module) and name not in holders]
     inner = {path for name in found for path in _paths_to(name) if path != name}
@@ -63,7 +63,7 @@ def unseen_modules(ran: Mapping[str, nn.Module], known: Iterable[str]) -> list[s
 
 
 def reason_for(model: nn.Module, name: str, module: nn.Module) -> str:
-    """Return why a module that ran was not seen, and what to do."""
+    """Return why the attention of a module that ran was not seen, and what the user can do about it."""
     return SCRIPTED if isinstance(module, torch.jit.ScriptModule) else f"{NOT_CALLED}; {advice_for(model, name)}"
 
 

@@ -45,19 +45,19 @@ def edit(
 ) -> Iterator[Edit]:
     """Run a model, Saccade's own or any other, with some of its attention changed: ``with saccade.edit(model, ...):``.
 
-    ``without_heads`` are heads such as ``"decoder.2.cross:3"``: their outputs before W_O are zero. ``set_heads`` gives
-    heads another output, of shape (batch, positions, width) or one that broadcasts to it: that of another input
-    (``seen["encoder.0.self"].outputs(head=3)`` of a watch with ``values=True``), or its mean. ``without_links``
-    are ``("encoder.0.self", row, column)``, or ``"encoder.0.self:3"`` for one head: the query at that row may not
-    attend to that key, and its other weights grow so that they sum to 1 again. Rows and columns are positions in the
-    text, counted from 0, in every sequence of the batch; a step of a generation is at its own position.
+    ``without_heads`` are heads such as ``"decoder.2.cross:3"``: their outputs before W_O become zero. ``set_heads``
+    gives heads another output, of shape (batch, positions, width) or one that broadcasts to it: for example the output
+    for another input (``seen["encoder.0.self"].outputs(head=3)`` of a watch with ``values=True``), or its mean.
+    ``without_links`` are ``("encoder.0.self", row, column)``, or ``"encoder.0.self:3"`` for one head: the query at that
+    row may not attend to that key, and its other weights grow so that they sum to 1 again. Rows and columns are
+    positions in the text, counted from 0, for every sequence of the batch and every step of generation.
 
-    Names are those that ``watch`` gives. A module that runs several times in one forward pass is changed each time;
-    ``name#2:3`` is head 3 of its second run alone. Anything that cannot be edited raises an error: when it runs, if it
-    is a module that does not call torch's attention; at the end of the block, if it never runs.
+    Names are those that ``watch`` uses. A module that runs several times in one forward pass is changed each time;
+    ``name#2:3`` is head 3 of its second run alone. What cannot be edited raises an error: a module that does not call
+    torch's attention raises it when it runs, and a module that never runs raises it at the end of the block.
 
-    Only calls of this thread or asynchronous task are edited; edits may be nested, and a compiled model runs in its
-    eager form. A watcher sees the edited weights; those of a head that is off are as the head computed them.
+    Only calls of this thread or asynchronous task are edited; edits may be nested, and a compiled model runs in eager
+    mode. A watcher sees the weights after the edit; a head that is switched off still shows the weights it computed.
     """
     if not isinstance(model, nn.Module):
         raise OptionError(f"edit() takes a torch module, not {type(model).__name__}.")
@@ -90,7 +90,7 @@ def make_edit(
     without_links: Sequence[GivenLink] = (),
     set_heads: Mapping[str, Tensor],
 ) -> Edit:
-    """Check the names that ``edit`` was given."""
+    """Check the names and tensors that were passed to ``edit``, and return the changes that they ask for."""
     names, made = _empty(model)
     outputs: list[tuple[str, Tensor | None]] = [(given, None) for given in without_heads]
     for given, value in [*outputs, *set_heads.items()]:
@@ -119,7 +119,10 @@ def find_target(model: nn.Module, name: str) -> tuple[Edit, Target]:
 
 
 def editable(model: nn.Module) -> dict[str, nn.Module]:
-    """Return our attentions in a model, by name: modules that have a score and weights, or say that they attend."""
+    """Return Saccade's own attention layers in a model, by name.
+
+    These are the modules that have a score and a weights function, or whose ``attends`` is True.
+    """
     return {name_of(path): module for path, module in model.named_modules() if _is_ours(module)}
 
 
@@ -130,7 +133,7 @@ def _is_ours(module: nn.Module) -> bool:
 
 class _Names(NamedTuple):
     ours: dict[str, nn.Module]
-    foreign: dict[str, nn.Module]  # any of these may call attention; only a run tells
+    foreign: dict[str, nn.Module]  # any of these may call attention; this is known only when they run
 
 
 def _empty(model: nn.Module) -> tuple[_Names, Edit]:
@@ -140,8 +143,8 @@ def _empty(model: nn.Module) -> tuple[_Names, Edit]:
 
 
 def _find(names: _Names, made: Edit, given: str) -> tuple[nn.Module, Target, int | None, int | None]:
-    """Return the module that a name such as ``decoder.2.cross#2:3`` refers to, its target, the head and the use, if
-    given."""
+    """Return the module that a name such as ``decoder.2.cross#2:3`` refers to, its target, and the head (3) and use
+    (2) if the name contains them."""
     if not names.ours and not names.foreign:
         raise OptionError("This model has no attention, so there is nothing to edit in it.")
     path, colon, number = str(given).partition(":")

@@ -42,7 +42,10 @@ CHECKPOINTED = (
 
 
 class Shared(NamedTuple):
-    """Rows that are not successive positions but hypotheses of one search, all at the same position in their texts."""
+    """Says that the rows of a call are not successive positions, but hypotheses of one beam search.
+
+    All of them are at the same position in their texts.
+    """
 
     position: int
     key_positions: Sequence[int] | None  # where each key is in its text; None: 0, 1, 2, ...
@@ -50,14 +53,14 @@ class Shared(NamedTuple):
 
 @dataclass
 class ForbiddenLink:
-    """A link to forbid."""
+    """A link to forbid: the query at one position may not attend to the key at another."""
 
     label: str  # as the user wrote it: ``encoder.0.self:3:4:2``
     head: int | None  # None: every head
     row: int
     column: int
     use: int | None = None  # which call of the module within one forward pass, counted from 1; None: every call
-    was_met: bool = False  # whether a call had both its query and its key
+    was_met: bool = False  # whether any call contained both the query and the key
 
 
 @dataclass
@@ -108,7 +111,7 @@ class Edit:
 
 
 class RowRange(NamedTuple):
-    """Which rows and columns of the text a call computes."""
+    """The positions of the text that the rows of a call stand for, and the number of its columns."""
 
     rows: range
     num_columns: int
@@ -127,7 +130,7 @@ def active_edits() -> tuple[Edit, ...]:
 
 @contextmanager
 def under_edits(edits: tuple[Edit, ...]) -> Iterator[None]:
-    """Run with only these edits, without those that are already active."""
+    """Run a block with only these edits active, in place of those that are active now."""
     token = _active.set(edits)
     try:
         if edits and "torch._dynamo" in sys.modules:  # compiled code would ignore the edits
@@ -156,7 +159,7 @@ def is_backward() -> bool:
 
 
 def _is_computed_again() -> bool:
-    """Whether gradient checkpointing will compute what runs now again in the backward pass, or does so now."""
+    """Whether gradient checkpointing will repeat the running computation in the backward pass, or is repeating it."""
     if is_backward():
         return True
     frame: FrameType | None = sys._getframe(1)
@@ -170,7 +173,7 @@ def _is_computed_again() -> bool:
 
 
 class _LocalLink(NamedTuple):
-    """A forbidden link in the rows and columns of one call."""
+    """A forbidden link, given by the rows and columns of one call."""
 
     head: int | None  # None: every head
     row: int | None  # None: every row
@@ -208,7 +211,7 @@ def forbid_links(targets: Sequence[Target], mask: Mask | None, where: RowRange) 
 
 
 def _in_call(link: ForbiddenLink, where: RowRange) -> list[_LocalLink]:
-    """Translate a link between positions of a text into rows and columns of a call; none if the call lacks it."""
+    """Translate a link between positions of a text into rows and columns of a call; empty if the call lacks it."""
     found = []
     if link.use in (None, where.use):
         if where.shared is None:
@@ -268,5 +271,5 @@ def _value(change: HeadOutput, output: Float[Tensor, "B H Q V"]) -> Float[Tensor
     except RuntimeError:
         raise ShapeError(
             f"The output given for {change.label} has shape {tuple(change.value.shape)}; expected (batch, positions, "
-            f"width) = {(batch, num_rows, width)}, with 1 or nothing for a dimension along which it does not vary."
+            f"width) = {(batch, num_rows, width)}, or a shape that broadcasts to it."
         ) from None

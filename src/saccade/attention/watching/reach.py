@@ -20,15 +20,15 @@ __all__ = ["FORBIDDEN", "looks_ahead", "unreached"]
 
 #: A bias of at most this value forbids a key.
 FORBIDDEN = -1e3
-#: Number of rows asked at once: a causal mask needs to be evaluated only near the diagonal.
+#: Number of rows examined at once: a causal mask needs to be evaluated only near the diagonal.
 BLOCK_ROWS = 512
 
 
 def unreached(parts: Sequence[tuple[Segment, Call]], num_columns: int) -> Bool[Tensor, " K"]:
     """Return the keys that no query may attend to.
 
-    Of weights that a model returned, rows with the same weight for every key in all heads are not asked, unless there
-    are no others: that is what a softmax gives a row in which everything is masked, as in padding.
+    If a model returned the weights, rows with the same weight for every key in all heads are ignored, unless there are
+    no others: a softmax gives such weights to a row in which everything is masked, as in padding.
     """
     reached = torch.zeros(num_columns, dtype=torch.bool, device=parts[0][1].query.device)
     reached_by_equal = reached.clone()
@@ -48,7 +48,7 @@ def unreached(parts: Sequence[tuple[Segment, Call]], num_columns: int) -> Bool[T
 
 
 def looks_ahead(parts: Sequence[tuple[Segment, Call]], but: Bool[Tensor, " Q"] | None = None) -> bool:
-    """Return whether any row may attend to a key after its own; rows in ``but`` are not asked."""
+    """Return whether any row may attend to a key after its own position; rows in ``but`` are not examined."""
     for segment, part in parts:
         for rows in _blocks(part, BLOCK_ROWS * max(1, part.shape[3])):
             first = segment.start + rows.start

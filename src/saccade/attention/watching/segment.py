@@ -1,8 +1,8 @@
 """The rows that one call to attention adds to a trace, and their exact weights.
 
-A segment keeps the projected queries and keys and the rules, O(N·D). The statistic of a row is computed when it is
-first needed and then kept. Scores are computed in float64, because a float32 score of size 20 is only accurate to
-1e-6, and a weight is the exponential of a score.
+A segment keeps the projected queries and keys and the rules, O(N·D). The statistic of a row (see ``weights``) is
+computed when it is first needed and then kept. Scores are computed in float64, because a float32 score of size 20 is
+only accurate to 1e-6, and a weight is the exponential of a score.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STATISTIC_COLUMNS = 2048
 
 
 class Fingerprint:
-    """The content of a call's tensors when it was made, by which a later change is noticed."""
+    """Checksums of a call's tensors at the time of the call, to notice later changes."""
 
     def __init__(self, call: Call) -> None:
         self._versions: dict[str, int] = {}
@@ -35,7 +35,7 @@ class Fingerprint:
             self._versions[what], self._digests[what] = tensor._version, _digest(tensor)
 
     def move(self, call: Call) -> None:
-        """Take the tensors of this call for the keys and values, which were moved there without being changed."""
+        """From now on, check the keys and values in the tensors of this call, which hold the same numbers."""
         tensors = _tensors_of(call)
         self._versions |= {what: tensors[what]._version for what in ("keys", "values") if what in tensors}
 
@@ -85,7 +85,7 @@ class Segment:
             yield from self.call.mask.tensors()
 
     def use_keys_of(self, other: Call) -> None:
-        """Replace the keys, and the values if they are equal, by those of a longer call that begins with them."""
+        """Replace the keys by those of a longer call that begins with them, and the values too if equal."""
         count = self.call.shape[3]
         shared = {"keys": other.key[:, :, :count]}
         if self.call.value is not None and other.value is not None:
@@ -95,7 +95,7 @@ class Segment:
         self._fingerprint.move(self.call)  # equal numbers have equal digests
 
     def stale_fingerprint(self) -> Fingerprint | None:
-        """Return the fingerprint if a tensor has changed since, so that a part of this segment is known to be stale."""
+        """Return the fingerprint if a tensor has changed since, so that a part of this segment counts as stale."""
         batch, heads, _, _ = self.call.shape
         return self._fingerprint if self._fingerprint.changed(self.call, range(batch), range(heads)) else None
 
@@ -146,7 +146,7 @@ def exact_weights(call: Call, statistic: Tensor, rows: range, columns: range) ->
 
 
 def keep(call: Call) -> Call:
-    """Return a copy that a trace can keep: no graph, no view of a buffer that others write to, no live parameters."""
+    """Return a copy of a call that a trace can keep, without gradients, views of shared buffers or live parameters."""
     bias = call.bias
     if isinstance(bias, Tensor):
         bias = _kept(bias) if bias.is_inference() else bias.detach()
@@ -195,7 +195,7 @@ def _kept(tensor: Tensor) -> Tensor:
 
 
 def _tensors_of(call: Call) -> dict[str, Tensor]:
-    """The tensors of a call whose content is checked, all of four dimensions."""
+    """Return the tensors of a call whose content is checked for changes; all have four dimensions."""
     tensors = {"queries": call.query, "keys": call.key}
     if isinstance(call.bias, Tensor):
         tensors["bias"] = call.bias

@@ -44,7 +44,7 @@ class Place(NamedTuple):
     beside: Set[int] = frozenset()  # attentions that neither come before nor after it, but belong to the same layer
     inputs: frozenset[int] = frozenset()  # the inputs of the model, or parts of them, that its queries come from
     is_text: bool = False  # True if its queries are known to be tokens of a text, or made of them
-    has_text_keys: bool = False  # the same of its keys
+    has_text_keys: bool = False  # the same for its keys
 
 
 class KeyWeight(NamedTuple):
@@ -56,7 +56,7 @@ class KeyWeight(NamedTuple):
 
 @contextmanager
 def _without_gradients() -> Iterator[None]:
-    """Read a trace: no gradients are recorded, no watcher follows it, and statistics can be used in any later mode."""
+    """Read a trace without gradients and without being watched; computed statistics can be used in any later mode."""
     with torch._C.DisableTorchFunction(), torch.inference_mode(False), torch.no_grad():
         yield
 
@@ -73,7 +73,7 @@ class Trace:
     ) -> None:
         self.name = name
         self.place = place  # None for Saccade's own layers, whose names tell their place
-        self.is_one_of_many = False  # True for one of our layers that is not all that mixes tokens in its model
+        self.is_one_of_many = False  # True for one of Saccade's layers if other parts of its model may mix tokens too
         self._segments = [Segment(call, 0, fingerprint)]
         self._num_columns = call.shape[3]
         self._num_shared = 0  # number of segments that share one copy of the keys
@@ -265,7 +265,7 @@ class Trace:
 
     @_without_gradients()
     def looks_ahead(self, batch: int = 0, but: Bool[Tensor, " Q"] | None = None) -> bool:
-        """Return whether any query may attend to a key after its own position, in any head; those in ``but`` may."""
+        """Return whether any query, except those in ``but``, may attend to a key after its own position in any head."""
         return looks_ahead(self._parts(batch), but)
 
     def _parts(self, batch: int) -> list[tuple[Segment, Call]]:
@@ -287,7 +287,7 @@ class Trace:
         return call.first_row == next_row and call.shape[:2] == (batch, heads)
 
     def append(self, call: Call, fingerprint: Fingerprint | None = None) -> None:
-        """Add the rows of a call that continues the trace; its fingerprint may have been taken earlier."""
+        """Add the rows of a call that continues the trace. If no fingerprint is passed, the call gets one now."""
         old, new = self._segments[-1].call.key, call.key
         same_memory = old.data_ptr() == new.data_ptr() and old.stride() == new.stride()
         if same_memory and old.shape == new.shape and old._version == new._version:
@@ -296,7 +296,7 @@ class Trace:
         self._num_columns = max(self._num_columns, call.shape[3])
 
     def crop(self, num_rows: int, num_columns: int) -> bool:
-        """Keep only the first rows and columns; return False, unchanged, if a kept row has weight beyond them."""
+        """Keep only the first rows and columns; if a kept row has weights beyond them, change nothing, return False."""
         kept = [segment for segment in self._segments if segment.start < num_rows]
         beyond = slice(num_columns, self._num_columns)
         if num_columns < self._num_columns and bool(self.tile(slice(0, num_rows), beyond).any()):
@@ -313,7 +313,10 @@ class Trace:
         return True
 
     def share_keys(self, every: int) -> None:
-        """Keep one copy of the keys and values, if the last call's keys start with the keys of every earlier call."""
+        """Make all calls share one copy of the keys, if more than ``every`` calls have been added since the last time.
+
+        The keys of the last call must start with the keys of every earlier call.
+        """
         if len(self._segments) - self._num_shared > every:
             last = self._segments[-1].call
             for segment in self._segments[:-1]:

@@ -36,8 +36,8 @@ Rows = Callable[[str, float], None]
 OTHER_THREAD = "the model also ran in another thread, which this watcher cannot see: watch in that thread"
 OTHER_MODEL = "attention also ran outside the watched model, in a deep copy or another model: watch that model"
 UNREPORTED = (
-    "something was computed for each token where torch reports nothing, as in another thread or in a function that is "
-    "compiled by TorchScript: attention there is not seen"
+    "something was computed for each token where torch reports nothing, such as in another thread or in a function "
+    "that is compiled by TorchScript: attention there is not seen"
 )
 FAILED = "a later forward pass ended with an error, and is not shown"
 SOFTMAX_SEEN = "the model writes out its softmax itself"
@@ -273,7 +273,7 @@ def _after(owner: nn.Module | None, output: Float[Tensor, "B H Q V"]) -> After:
 
 
 def refuse(owner: nn.Module | None) -> None:
-    """Tell the watchers of this thread about a call whose rows are not positions of a text."""
+    """Tell the watchers of this thread that a call cannot be shown: its rows are hypotheses of a beam search."""
     for watcher in _active.get():
         name = watcher._name_of(owner)
         if name is not None:
