@@ -92,7 +92,7 @@ def _parts(name: str) -> list[str]:
 def rate_share(name: str, names: Collection[str], decay: float) -> float:
     """Return the learning rate of a parameter as a fraction of the highest rate (of the output and top block).
 
-    Each block has ``decay`` times the rate of the block above it, and the embeddings that of a block below the first.
+    Each block has ``decay`` times the rate of the block above it; the embeddings have ``decay`` times that of block 0.
     """
     block = _BLOCK.match(name)
     if block is None and name.split(".")[0] not in ("input", "source", "target"):

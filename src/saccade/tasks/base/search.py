@@ -71,7 +71,7 @@ def search(
     found: list[list[Hypothesis]] = [[] for _ in sources]
     lengths = np.array([[len(source)] for source in sources])
     generator = torch.Generator(device=device_of(model)).manual_seed(options.seed)
-    most = max(batch_tokens // options.rows, int(lengths.max(initial=1)))  # a long source gets a batch of its own
+    most = max(batch_tokens // options.rows, int(lengths.max(initial=1)))  # a long source gets a separate batch
     parts = plan_batches(lengths, max_tokens=most, seed=0, epoch=0, shuffle=False)
     if options.sample:  # only sources of equal length are sampled together, because their length limits an output
         parts = [list(equal) for part in parts for _, equal in groupby(part, key=lambda i: len(sources[i]))]

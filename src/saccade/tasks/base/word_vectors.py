@@ -153,7 +153,7 @@ class WordVectors:
         """Map these words, their neighbours, and the ``others`` most frequent words, by their principal components.
 
         Without words or a number, map the 100 most frequent words. If ``fixed``, the components are those of the
-        frequent words alone, so that each of them stays in its place whichever words are added.
+        frequent words alone, so that each of them stays in its place, whichever words are added.
         """
         placed = {word: self.vector(word) for word in words}
         near = [id for word in words for id, _ in self._nearest(word, MAP_NEIGHBOURS)]

@@ -1,4 +1,4 @@
-"""The ids of a word: one for the word itself, and those of its pieces and characters, which new words have too."""
+"""The ids of a word: its own id, and the ids of its pieces and characters, which even new words have."""
 
 from __future__ import annotations
 

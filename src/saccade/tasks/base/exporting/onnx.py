@@ -172,7 +172,7 @@ def _in_steps(model: Any, run: Any, tokens: Tensor, given: Mapping[str, Tensor])
 
 
 def _tagged(bundle: Bundle, run: Any, texts: Sequence[str]) -> float:
-    """Compare the logits of words; those of a tagger of pieces are the mean of the logits of their pieces."""
+    """Compare the logits of words; if the tagger reads pieces, a word has the mean of the logits of its pieces."""
     predictor, model = task_of_model(bundle.task.name).predictor(bundle), bundle.model
     batch = bundle.task.plain_batch([predictor.prepare(text.split()) for text in texts])
     ours = model(batch.words, batch.pieces, batch.characters, batch.lengths)
