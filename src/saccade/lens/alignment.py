@@ -1,8 +1,8 @@
-"""Alignment from attention: which source word each target word translates.
+"""Read from attention which source word each target word translates.
 
 The attention, heads and row that give the best links are chosen once on training data and saved with the model.
 
-To see which row is meant: the forced pass reads START, y_1, ..., y_T and predicts y_1, ..., y_T, END in T + 1 rows.
+Rows: in a forced pass, the decoder reads START and the known target tokens y_1 to y_T, and predicts y_1 to y_T and END.
 
     row       0      1      2    ...   T
     reads     START  y_1    y_2        y_T
@@ -36,13 +36,13 @@ __all__ = [
     "rank_alignments",
 ]
 
-#: An attention to align by: a trace, or its weights.
+#: An attention to read links from: a trace, or its weights.
 Alignable = Trace | Float[Tensor, "B H Q K"]
 Reduce = Literal["mean", "max"]
 
 
 class AlignmentChoice(Config):
-    """Which attention gives a model's alignment; saved with the model."""
+    """The attention, heads and row from which a model's alignment is read; saved with the model."""
 
     attention: str = Field(description='Name of the attention, such as "decoder.1.cross"')
     heads: tuple[int, ...] = Field(min_length=1, description="Heads to use; if there are several, their mean")
@@ -98,9 +98,9 @@ def align(
     batch: int = 0,
     end: bool = False,
 ) -> Float[Tensor, "T S"]:
-    """Return how much each target token took from each source token in a forced pass, according to ``choice``.
+    """Return how much each target token attends to each source token in a forced pass, according to ``choice``.
 
-    ``end`` keeps the column of the source's END, so that the rows sum to 1, as in a picture. Links are read without
+    ``end`` keeps the column of the source's END, so that rows sum to 1, which pictures need. Links are read without
     it: END is not the source of any word, but heads attend to it when there is nothing else to look for.
     """
     if choice.attention not in seen:

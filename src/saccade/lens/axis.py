@@ -28,8 +28,8 @@ class Axis:
     def of(cls, tokens: Sequence[str], words: Sequence[int | None] | None = None) -> Axis:
         """Make an axis from tokens and the number of each token's word, as Hugging Face's ``word_ids()`` returns it.
 
-        Neighbouring tokens with the same number are pieces of one word, and a token without a number is a word of its
-        own. Words are renumbered from 0, because both sentences of a pair start with word 0.
+        Neighbouring tokens with the same number are pieces of a word; a token without a number is a separate word.
+        Words are renumbered from 0, because both sentences of a pair start with word 0.
         """
         if words is None:
             return cls(list(tokens), list(range(len(tokens))))

@@ -1,6 +1,6 @@
 """Compare a model's output before and after a change, to see what the output depends on.
 
-Attention weights show where a head attends to. To find out whether the output depends on that, run the model without
+Attention weights show what a head attends to. To find out whether the output depends on that, run the model without
 that head or link (``saccade.attention.watching.edit``), and compare the output and the probability of each of its
 tokens.
 """
@@ -115,7 +115,7 @@ def replace_word(text: str, old: str, new: str) -> str:
 
 
 def _is_whole(text: str, start: int, stop: int) -> bool:
-    """Return whether this part begins and ends at word boundaries; each punctuation mark is a word of its own."""
+    """Return whether this part begins and ends at word boundaries; each punctuation mark is a separate word."""
     before = start == 0 or not (text[start - 1].isalnum() and text[start].isalnum())
     return before and (stop == len(text) or not (text[stop - 1].isalnum() and text[stop].isalnum()))
 

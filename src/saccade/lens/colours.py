@@ -2,7 +2,7 @@
 
 The colours lie on a quadratic Bézier curve in OKLab (Ottosson 2020), a colour space in which equal steps look equal.
 Lightness changes linearly from background to ink, so the order of weights is visible with any colour blindness and in
-a black-and-white print; only the hue follows the bend. Differences have two such curves, blue above 0 and orange
+a black-and-white print; only the hue bends. Differences have two such curves, blue above 0 and orange
 below, which people with any common colour blindness can tell apart.
 """
 

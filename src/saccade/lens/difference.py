@@ -1,4 +1,4 @@
-"""The weights of one input minus those of another, between the tokens that both inputs have."""
+"""Subtract the weights for another input, between the tokens that both inputs have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing pictures, pages and numbers; a file is either complete or not there at all."""
+"""Write pictures, pages and numbers to files; a file is either complete or not there at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention weights that a model returned itself, as traces.
+"""Turn attention weights that a model returned itself into traces, which views are made from.
 
 The weights are shown bit for bit. But weights alone do not show what their rows and columns are, nor what else the
 model computes:
@@ -35,7 +35,7 @@ _ROUNDING, _HALF_ROUNDING = 1e-3, 2e-2
 
 
 class _Unchanged(Elementwise):
-    """Takes the scores as the weights."""
+    """A weights function that returns the scores unchanged."""
 
     is_given = True
 
@@ -61,7 +61,7 @@ class GivenTrace(Trace):
 
     @property
     def note(self) -> str | None:
-        """What a reader must know about these weights."""
+        """A remark to show with these weights, such as that rows do not sum to 1; None if there is none."""
         notes = []
         if self.sums is not None:
             notes.append(f"rows sum to {self.sums[0]:.3g} to {self.sums[1]:.3g}, not to 1")
@@ -103,9 +103,9 @@ def _as_call(weights: Float[Tensor, "B H Q K"]) -> Call:
 def is_banded(weights: Float[Tensor, "B H N N"]) -> bool:
     """Return whether the columns seem to be the neighbours of each token, and not the tokens themselves.
 
-    In such a layout the middle column is the token itself, and there may be columns before it for tokens that
-    everyone looks at. A cell whose neighbour lies outside the text is 0. Among the tokens of a text this would be
-    strange: a token that others attend to, but that in no head attends to itself. Both must hold in every sequence.
+    In such a layout, the middle column is the token itself, a cell whose neighbour would lie outside the text is 0, and
+    the first columns may belong to tokens that all tokens attend to. The layout is recognised by these zeros, and by a
+    column that others attend to but its own row does not in any head, which is unlikely if the columns are tokens.
     """
     size = weights.shape[-1]
     if weights.shape[-2] != size or size < 2:

@@ -1,4 +1,4 @@
-"""Measure what each head does: its entropy, its distance, and its weight on the previous, the same and equal tokens.
+"""Measure each head: entropy, distance, and the weight on the previous token, on the token itself and on equal tokens.
 
 Such heads have names in the literature: previous-token heads and induction heads (Elhage et al. 2021; Olsson et al.
 2022), positional heads (Voita et al. 2019). The measures are means over the rows of one input, so they show what a head
@@ -20,7 +20,7 @@ __all__ = ["Habits", "habits"]
 
 @dataclass(frozen=True)
 class Habits:
-    """The measures of one head. Measures that need one sequence are None if the columns are another sequence.
+    """The measures of one head. All but ``entropy`` are None if rows and columns are not the same sequence.
 
     ``entropy`` is in bits and ``distance`` in tokens. ``previous`` and ``itself`` are the mean weights of the token
     before and of the token itself. ``same`` is the mean weight of other tokens with the same text, over the rows that
@@ -35,7 +35,7 @@ class Habits:
 
 
 def habits(view: View, name: str) -> list[Habits]:
-    """Measure each head of an attention; the matrices of its heads are formed one after another."""
+    """Measure each head of an attention, with the weights of only one head in memory at a time."""
     entropy = view.entropy(name).tolist()
     if not view.is_self(name):
         return [Habits(bits) for bits in entropy]
@@ -52,7 +52,7 @@ def habits(view: View, name: str) -> list[Habits]:
 
 
 def _twins(tokens: list[str]) -> Bool[Tensor, "N N"]:
-    """Which other tokens have the same text, ignoring case."""
+    """Return for each token which other tokens have the same text, ignoring case."""
     texts = [token.lower() for token in tokens]
     numbers: Float[Tensor, " N"] = torch.tensor([texts.index(text) for text in texts])
     return (numbers[:, None] == numbers) & ~torch.eye(len(texts), dtype=torch.bool)

@@ -1,4 +1,4 @@
-"""Which tokens label the rows and columns of each attention.
+"""Choose the tokens that label the rows and columns of each attention.
 
 A label is shown only where it is known to be right. For a watched attention, this is known from where its rows and keys
 come from (``Trace.place``). For weights that a model returned, and for Saccade's own layers, it is inferred from names
@@ -32,7 +32,7 @@ OTHER_LENGTH = "rows and columns are numbered, because {} were given, but it has
 
 
 class AxisLabels(NamedTuple):
-    """Rows and columns of each attention, and why some of them are numbered."""
+    """The labels of the rows and columns of each attention, and notes on why some are only numbers."""
 
     axes: dict[str, tuple[Axis, Axis]]
     notes: dict[str, str]
@@ -46,7 +46,7 @@ class _Fit(NamedTuple):
 
 
 class Tokens(NamedTuple):
-    """The tokens that a view is given."""
+    """The tokens that the caller of ``view`` gave."""
 
     target: Axis | None
     source: Axis | None
@@ -60,7 +60,7 @@ class Tokens(NamedTuple):
         words: Words | Mapping[str, Words] | None,
         source_words: Words | None,
     ) -> Tokens:
-        """Check that tokens and words are given together with those that they belong to."""
+        """Collect the arguments of ``view`` about tokens and words, and check that they fit together."""
         if tokens is None and not (source_tokens is None and words is None and source_words is None):
             raise OptionError("source_tokens, words and source_words can only be given together with tokens.")
         if source_tokens is None and source_words is not None:
@@ -117,7 +117,7 @@ def _fit(name: str, trace: Trace, given: Tokens, side: Side, is_other: bool) -> 
     if target is None:
         return _Fit(None, None)
     place = trace.place
-    if place is not None and not place.is_in_order:  # their labels would be those of other tokens
+    if place is not None and not place.is_in_order:  # tokens would label the wrong rows
         has_columns = place.source == "cross" and place.has_keys_in_order and source is not None
         if has_columns and len(source or ()) == num_columns:
             return _Fit(None, source, MOVED_ROWS)
@@ -186,7 +186,7 @@ def _sides(traces: Mapping[str, Trace], has_source: bool) -> dict[str, Side]:
     it.
 
     The rows of a cross-attention are the target. So are the rows of every attention that comes before or after it on
-    the way of its queries.
+    the path of its queries.
     """
     places = {name: trace.place for name, trace in traces.items()}
     across = [place for place in places.values() if place is not None and place.source == "cross"]
@@ -225,7 +225,7 @@ def _is_in(name: str, tower: str) -> bool:
 
 
 def _check_used(traces: Mapping[str, Trace], given: Tokens, fits: Mapping[str, _Fit]) -> None:
-    """Refuse tokens that fit no attention: some of them are probably missing."""
+    """Raise an error if a list of tokens fits no attention, because some tokens are probably missing."""
     parts: dict[str, Axis | None] = {**given.towers} or {"": given.target, "source": given.source}
     for tower, axis in parts.items():
         mine = {name: fit for name, fit in fits.items() if not given.towers or _is_in(name, tower)}
@@ -255,9 +255,9 @@ def _check_one_sequence(traces: Mapping[str, Trace], names: Sequence[str]) -> No
 
 
 def _with_extra(tokens: Axis, places: Sequence[int]) -> Axis:
-    """Return the tokens with the keys that belong to none of them, such as learned ones, at these places."""
+    """Return the tokens, with labels inserted at the places of keys that belong to no token, such as learned keys."""
     labels, words = list(tokens.tokens), [*tokens.words]
     for number, place in enumerate(sorted(places)):
         labels.insert(place, f"extra key {number}")
-        words.insert(place, -1 - number)  # a word of its own
+        words.insert(place, -1 - number)  # a separate word
     return Axis.of(labels, words)

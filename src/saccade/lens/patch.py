@@ -36,17 +36,17 @@ __all__ = ["Effect", "Metric", "Patching", "logit_difference", "patch"]
 
 #: Computes a number from what the model returns.
 Metric = Callable[[Any], float | Tensor]
-#: Two runs of the same input may differ by this fraction of the difference that is explained.
+#: The metric may differ between two runs of the same input by this fraction of the difference between the two inputs.
 SAME = 1e-3
 
 
 class Effect(NamedTuple):
-    """How much of the difference one head restores."""
+    """How much of the difference between the two inputs one patched head restores."""
 
     name: str
     head: int
     position: int | None  # None: at all positions at once
-    share: float  # 0: nothing; 1: the metric is that of the clean input
+    share: float  # 0: nothing; 1: all, so that the metric is the same as on the clean input
 
     def __str__(self) -> str:
         return f"{self.name}:{self.head}{'' if self.position is None else f' at {self.position}'} {self.share:+.3f}"
@@ -125,9 +125,9 @@ def patch(
     positions: bool = True,
     progress: ReportProgress | None = None,
 ) -> Patching:
-    """Find what carries the difference between two inputs, by activation patching.
+    """Find the heads and positions that make a model's outputs for two inputs differ, by activation patching.
 
-    It works on Saccade's models and on others, as far as ``watch`` can see and ``edit`` can change them.
+    It works on every model whose attention ``watch`` can see and ``edit`` can change, of Saccade or of another library.
 
     Args:
         clean: the input with the right answer, as the model takes it: a mapping of named arguments, a tuple of
@@ -142,7 +142,7 @@ def patch(
         raise OptionError(f"patch() takes a torch module, not {type(model).__name__}.")
     if model.training:
         raise OptionError("patch() compares forward passes, and dropout makes them differ; call model.eval() first.")
-    if active_edits():  # the outputs that an edit changes are not those that watch records
+    if active_edits():  # inside an edit, outputs differ from those that watch records
         raise OptionError("patch() makes its own edits, so it does not work inside saccade.edit; call it outside.")
     with watch(model, values=True) as seen:
         right = _measure(metric, _run(model, clean), "clean")

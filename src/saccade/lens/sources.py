@@ -1,4 +1,4 @@
-"""What a view can be made from: watched traces, or attention weights that a model returned itself.
+"""Read the input of a view: watched traces, or attention weights that a model returned itself.
 
     saccade.view(seen, tokens)
     saccade.view(outputs.attentions, tokens)
@@ -51,7 +51,7 @@ class Source:
     """The traces of a view, with notes about them."""
 
     traces: dict[str, Trace]
-    notes: dict[str, str] = field(default_factory=dict)  # remarks on single attentions, by name
+    notes: dict[str, str] = field(default_factory=dict)  # remarks on some attentions, by name
     gaps: Mapping[str, Gap] = field(default_factory=dict)  # attentions that cannot be shown, by name
     coverage: Coverage | None = None  # None if it is unknown which other attentions the model has
     is_list: bool = False  # whether the traces are weights that were given without names
@@ -70,7 +70,7 @@ class Source:
             (one, name), (other, of_other) = sorted(several.items())[:2]
             raise OptionError(
                 f"{name} holds {one} sequences and {of_other} {other}, so their numbers do not say which of them "
-                "belong together. Give a mapping of the attentions that hold as many, such as {name: seen[name]}, or "
+                "belong together. Give a mapping of attentions with equally many, such as {name: seen[name]}, or "
                 "watch one forward pass over one text."
             )
         name, size = max(((name, trace.shape[0]) for name, trace in self.traces.items()), key=lambda part: part[1])
@@ -122,7 +122,7 @@ def read_source(seen: object) -> Source:
 
 
 def _mark_windows(seen: object, traces: dict[str, Trace], notes: dict[str, str]) -> bool:
-    """Mark the layers that attend within windows (Swin), in their places and notes.
+    """Record, in the places and notes of layers, which of them attend within windows, as in Swin.
 
     Return whether the number of sequences is known for every layer, so that all windows were found.
     """

@@ -1,4 +1,4 @@
-"""Stacks of self-attentions that follow each other, which a rollout may multiply.
+"""Find stacks of self-attentions that follow each other, whose weights a rollout multiplies.
 
 In Saccade's own models, the names say which layers follow each other. In other models, one attention follows another if
 its queries were computed from the output of the other (``Trace.place``). If an attention of a stack cannot be shown,
@@ -91,7 +91,7 @@ def _missing(chain: list[str], traces: Mapping[str, Trace], gaps: Iterable[Gap])
     if last is None:
         excessive = next((name for name in chain if _is_excessive(traces[name])), None)
         if excessive is not None:
-            return f"rows of {excessive} sum to more than 1, as after dropout, so they are no weights of a softmax"
+            return f"rows of {excessive} sum to more than 1, as after dropout, so they are not the weights of a softmax"
         if any(traces[name].is_one_of_many for name in chain):
             return "other parts of the model mix tokens too, in a way that no weights show"
         lost = next((gap for gap in gaps if gap.place is None and _pattern(gap.name) == _pattern(chain[-1])), None)
@@ -130,7 +130,7 @@ def _missing(chain: list[str], traces: Mapping[str, Trace], gaps: Iterable[Gap])
 
 
 def _unreported(coverage: Coverage) -> str | None:
-    """Return what ran without being reported by torch, and may be part of any stack; None if there is nothing."""
+    """Return why a stack may lack a part that torch did not report while it ran; None if there is no such part."""
     scripted = next((name for name, reason in coverage.unseen.items() if reason == SCRIPTED), None)
     if scripted is not None:
         return f"it would leave out {scripted}: {SCRIPTED}"

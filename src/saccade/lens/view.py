@@ -1,4 +1,4 @@
-"""A view: attention with its tokens on both axes, from which every picture is drawn.
+"""A view combines attention with the tokens on its two axes. Every picture is drawn from a view.
 
     with saccade.watch(model) as seen:
         model(**inputs)
@@ -73,7 +73,7 @@ class View:
 
     @property
     def left_out(self) -> list[str]:
-        """What a picture of all attentions must mention: how many of the model's attentions the view lacks."""
+        """Notes for a picture of all attentions: how many attentions of the model the view lacks, and other remarks."""
         if self.coverage is None or self.coverage.is_complete:
             return []
         lost = len(self.coverage.refused) + len(self.coverage.unseen)
@@ -116,7 +116,7 @@ class View:
         return self.rows[name], self.columns[name]
 
     def is_self(self, name: str) -> bool:
-        """Return whether rows and columns are the same sequence, judging by the origin of the keys if it is known."""
+        """Return whether rows and columns are the same sequence. If the origin of the keys is known, it decides."""
         rows, columns = self.axes(name)
         place = self.traces[name].place
         is_own = not is_cross_by_name(name) if place is None else place.source == "self"
@@ -126,7 +126,7 @@ class View:
     def stacks(self) -> dict[str, list[str]]:
         """The self-attentions that follow each other, under a name with * for the layer: ``encoder.*.self``.
 
-        Layers with another number of tokens form a stack of their own: ``encoder.*.self of 4 tokens``. Stacks in
+        Layers with another number of tokens form a separate stack: ``encoder.*.self of 4 tokens``. Stacks in
         which an attention is missing are left out, and so are cross-attentions.
         """
         return find_stacks(self.traces, self.is_self, self.gaps, self.coverage).whole
@@ -134,7 +134,7 @@ class View:
     # --- weights -------------------------------------------------------------------------------------------
 
     def tile(self, name: str, head: Head, rows: Part, columns: Part) -> Float[Tensor, "Q K"]:
-        """Return the exact weights of a part, between tokens."""
+        """Return the exact weights of some rows and columns, between tokens."""
         return self._over_heads(name, head, False, rows, columns)
 
     def matrix(self, name: str, head: Head = "mean", *, words: bool = False) -> Float[Tensor, "Q K"]:
@@ -211,8 +211,8 @@ class View:
         """Return how much of each token reaches each output of a stack of self-attentions (``measures.rollout``).
 
         ``stack`` is a name from ``stacks``. The default is the first one, which is the encoder if there is one.
-        Weights that a model returned do not show whether anything else in it mixes tokens. Pictures of their rollout
-        say what is assumed. A tensor cannot, so it has to be asked for with ``assume_only_attention=True``.
+        Weights that a model returned do not show whether anything else in it mixes tokens. A picture of their rollout
+        states the assumption that nothing does; for a tensor, accept it with ``assume_only_attention=True``.
         """
         self._check_head(heads)
         names = choose_stack(find_stacks(self.traces, self.is_self, self.gaps, self.coverage), stack, self.names)
@@ -225,7 +225,7 @@ class View:
         return self._merging(names[-1], words)(flow)
 
     def assumption(self, names: Iterable[str]) -> str | None:
-        """Return what a rollout of these attentions assumes without proof; None if nothing."""
+        """Return the assumption that a rollout of these attentions makes, as a phrase; None if it makes none."""
         return ASSUMPTION if any(isinstance(self._trace(name), GivenTrace) for name in names) else None
 
     def entropy(self, name: str, progress: ReportProgress | None = None) -> Float[Tensor, " H"]:
@@ -252,7 +252,7 @@ class View:
         return self._trace(name).output_norms(batch=self.batch)
 
     def times_gradient(self, name: str, head: Head = "mean") -> Float[Tensor, "Q K"]:
-        """Each weight times its gradient (``Trace.times_gradient``)."""
+        """Return each weight times its gradient (``Trace.times_gradient``)."""
         return self._of_head(self._trace(name).times_gradient(batch=self.batch), head)
 
     def _of_head(self, every: Float[Tensor, "H Q K"], head: Head) -> Float[Tensor, "Q K"]:
@@ -273,7 +273,7 @@ class View:
         rows: slice = slice(None),
         columns: slice = slice(None),
     ) -> Path:
-        """Save the exact weights of a part in float32: an array in ``.npy``, or "weights" in ``.safetensors``."""
+        """Save exact weights of some rows and columns in float32, as ``.npy`` or as "weights" in ``.safetensors``."""
         return write_numbers(Path(path), self.tile(name, head, rows, columns))
 
     def figure(self, kind: str = "heatmap", **options: Any) -> Figure:
@@ -339,12 +339,12 @@ class View:
         return self.traces[name]
 
     def _padding(self, name: str) -> Bool[Tensor, " Q"] | None:
-        """Return which rows are padding, known from this self-attention or one that the queries went through."""
+        """Return which rows are padding, according to this self-attention or an earlier one with the same rows."""
         trace = self._trace(name)
         if self.is_self(name):
             return trace.padding(self.batch)
         for earlier, other in self.traces.items():
-            if trace.place is None or other.place is None:  # names tell their place: decoder.2.self, decoder.2.cross
+            if trace.place is None or other.place is None:  # names show the order: decoder.2.self, decoder.2.cross
                 is_before = trace.place is other.place and earlier.split(".")[0] == name.split(".")[0]
             else:
                 is_before = other.place.number in trace.place.before
@@ -400,8 +400,8 @@ def view(
         seen: what ``watch`` saw, or weights (batch, heads, queries, keys) that a model returned: a list of layers
             (``outputs.attentions``), a mapping from names to layers, or a Hugging Face output that holds them.
         tokens: one for each position of the sequence ``batch``; positions are numbered without them. For an
-            encoder-decoder, these are the decoder's input. For a model of several towers (CLIP), a mapping from the
-            name of each tower to its tokens, such as ``{"text_model": tokens}``; the others are numbered.
+            encoder-decoder, these are the decoder's input. For a model with several encoders (CLIP), a mapping from the
+            name of each encoder to its tokens, such as ``{"text_model": tokens}``; the others are numbered.
         source_tokens: the tokens that an encoder-decoder reads.
         words: the number of each token's word, as Hugging Face's ``word_ids()`` returns it.
         source_words: the same for ``source_tokens``.

@@ -1,4 +1,4 @@
-"""Merge pieces into words, and show tokens.
+"""Merge the weights of word pieces into weights of words, and make the characters of tokens visible.
 
 Merging keeps the meaning of a row: the weight that a word receives is the sum over its pieces, and the weight that it
 gives is the mean over its pieces. Rows that sum to 1 still do afterwards.
@@ -36,8 +36,8 @@ def merge(
 ) -> Float[Tensor, "*BH words_of_queries words_of_keys"]:
     """Merge weights between pieces into weights between words: summed over keys, averaged over queries.
 
-    ``query_words[i]`` is the number of the word that piece i belongs to, counted from 0. A special token is a word of
-    its own.
+    ``query_words[i]`` is the number of the word that piece i belongs to, counted from 0. A special token is a separate
+    word.
     """
     queries = _words("query", query_words, weights.shape[-2], weights.device)
     keys = _words("key", key_words, weights.shape[-1], weights.device)
@@ -116,7 +116,7 @@ def _visible_character(token: str, position: int) -> str:
 
 
 def _fitting(clusters: Sequence[str], width: int) -> list[str]:
-    """Return as many of the first clusters as fit."""
+    """Return as many of the first clusters as fit into ``width`` terminal cells."""
     taken: list[str] = []
     for cluster in clusters:
         width -= cell_len(cluster)

@@ -1,4 +1,4 @@
-"""What one word attends to: arcs from the word to each key, with a column of weights for each head."""
+"""Draw what one word attends to: arcs from the word to each key, with a column of weights for each head."""
 
 from __future__ import annotations
 

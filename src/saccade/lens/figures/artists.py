@@ -1,4 +1,4 @@
-"""Extensions of matplotlib: text that is never interpreted, and figures that show themselves in a notebook.
+"""Extensions of matplotlib: text without markup or formulas, and figures that show themselves in a notebook.
 
 This is the only module of the package that imports matplotlib when it is imported; the others import this one only
 when they draw.
@@ -64,7 +64,7 @@ class Picture(Figure):
 
 
 class Label(Text):
-    """Text in characters that this machine's fonts can print; an SVG holds the full text, ``whole``."""
+    """Text in which code points replace characters that no font has; an SVG contains the original text, ``whole``."""
 
     def __init__(self, x: float, y: float, text: str, size: float = LABEL_SIZE, **how: Any) -> None:
         self.whole = text

@@ -1,4 +1,4 @@
-"""A bar chart of named numbers from 0 to 1."""
+"""Draw a bar chart of named numbers from 0 to 1."""
 
 from __future__ import annotations
 

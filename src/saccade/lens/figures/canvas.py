@@ -1,4 +1,4 @@
-"""A canvas in inches for matplotlib, which grows with its content.
+"""A canvas for matplotlib that is measured in inches.
 
 A figure is built without pyplot and grows with its content, so labels are never cut off and never overlap. The text
 of a token is never interpreted as mathematics or markup. PNG and PDF show a character that no font of this machine
@@ -40,7 +40,7 @@ def drawing(title: str | None = None, *, dark: bool) -> Iterator[Canvas]:
 
 
 class Canvas:
-    """A figure measured in inches: x to the right and y down, from wherever the first part was placed.
+    """A figure measured in inches, with x to the right and y downwards. Coordinates may be negative.
 
     matplotlib's own layouts shrink the content to a figure of fixed size. Here cells and letters keep their size and
     the figure grows. While it is being drawn, it is one inch wide and high, which makes its units inches.
@@ -63,7 +63,7 @@ class Canvas:
 
     @property
     def extent(self) -> tuple[float, float, float, float]:
-        """Left, top, right and bottom of the drawing so far, with the longer form of every text."""
+        """Left, top, right and bottom of the drawing so far, measured with the longer form of every text."""
         from saccade.lens.figures.artists import extent_of
 
         left, bottom, right, top = extent_of(self.figure)

@@ -1,4 +1,4 @@
-"""Figures as PNG, SVG and PDF files; the same figure always gives the same bytes."""
+"""Save figures as PNG, SVG and PDF files; the same figure always gives the same bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All heads of all layers at once: a grid of small pictures, or one number for each head."""
+"""Draw all heads of all layers at once: a grid of small pictures, or one number for each head."""
 
 from __future__ import annotations
 

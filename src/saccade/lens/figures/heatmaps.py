@@ -1,4 +1,4 @@
-"""Figures of one matrix: a heat map, an alignment beside gold links, a rollout, a difference between inputs."""
+"""Draw figures of one matrix: a heat map, an alignment beside gold links, a rollout, a difference between inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An image beside copies of it, each overlaid with the weights of its patches for one word or step."""
+"""Draw an image beside copies of it, each overlaid with the weights of its patches for one word or step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A matrix of pairs: probabilities above the diagonal, true pairs below it, and the chosen pairs as arcs on top."""
+"""Draw a matrix of base pairs: probabilities above the diagonal, true pairs below it, and the chosen pairs as arcs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one query looks at in an image: its weights over the patches, drawn on top of the image."""
+"""Draw what one query attends to in an image: its weights over the patches, on top of the image."""
 
 from __future__ import annotations
 

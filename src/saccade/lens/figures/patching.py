@@ -1,4 +1,4 @@
-"""The effects of activation patching as a picture."""
+"""Draw the effects of activation patching."""
 
 from __future__ import annotations
 

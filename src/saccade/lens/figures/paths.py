@@ -1,4 +1,4 @@
-"""Paths in the plane: where agents came from, where they may go, and which agents one of them looks at."""
+"""Draw paths in the plane: where agents came from, where they may go, and which agents one agent attends to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One self-contained interactive page: the heat map, the arcs and the grid of every head, with exact weights.
+"""Write one self-contained interactive page: the heat map, the arcs and the grid of every head, with their weights.
 
 The page loads nothing: it contains its style and scripts, and its content security policy forbids everything else.
 Tokens are data, never markup: JSON with every ``<``, ``>`` and ``&`` escaped, shown as text. ``pack`` describes how
@@ -32,7 +32,7 @@ from saccade.lens.words import visible, visible_text
 
 __all__ = ["LIMIT", "MOST_WEIGHTS", "Frame", "Lead", "render_frame", "render_page"]
 
-#: Maximum size in bytes of a page with up to 48 heads of 512×512 weights; it grows in proportion to heads or weights.
+#: Maximum size in bytes of a page with up to 48 heads of 512×512 weights; with more heads or weights, it grows too.
 LIMIT = 5_000_000
 _HEADS_WITHIN_LIMIT = 48
 _WEIGHTS_WITHIN_LIMIT = _HEADS_WITHIN_LIMIT * 512 * 512
@@ -86,7 +86,7 @@ def render_page(
         column: the key that the page opens on, by position or as a word.
         words: merge tokens into words; positions then count words.
         kind: open on the heat map or on the arcs.
-        lead: the answer that the attention belongs to; it comes first.
+        lead: the answer of the model that the attention belongs to, shown at the top of the page.
         progress: called with the fraction done.
     """
     chosen = _chosen(view, names, heads)
@@ -228,7 +228,7 @@ def _content(
 def _add_rollouts(
     view: View, chosen: Mapping[str, Sequence[int]], axes: list[Axis], matrices: list[Matrix]
 ) -> list[dict[str, Any]]:
-    """Append the rollout of each stack whose heads are all on the page, and return what the page says about each."""
+    """Append the rollout of each stack whose heads are all on the page, and return a description of each rollout."""
     rollouts: list[dict[str, Any]] = []
     for stack, names in view.stacks.items():
         if len(names) > 1 and all(len(chosen.get(name, ())) == view.heads(name) for name in names):
@@ -292,7 +292,7 @@ def _colours(*, dark: bool) -> str:
 
 
 def _index(packed: Pack) -> list[dict[str, Any]]:
-    """Return where each matrix begins and ends in the joined text, and how to read it."""
+    """Return where each matrix begins and ends in the joined text, and the numbers needed to decode it."""
     places: list[dict[str, Any]] = []
     start = 0
     for stored, text in zip(packed.matrices, packed.texts, strict=True):

@@ -6,7 +6,7 @@ const fromList = document.getElementById("from");
 const toList = document.getElementById("to");
 const legend = document.getElementById("legend");
 
-// As distinct for people with a colour blindness as eight colours can be; each head also has its number.
+// Eight colours that people with colour blindness can tell apart as well as possible; each head also has its number.
 const HEAD_COLOURS = {
   light: ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a7a12", "#7b8494"],
   dark: ["#4da8f0", "#ff8243", "#2fc596", "#f0a0cb", "#ffc04a", "#9adcff", "#d4c355", "#b6bfca"],
@@ -16,7 +16,7 @@ const MOST_LINKED = 41;
 const SMALLEST_LINK = 0.01;
 const SMALLEST_FAINT_LINK = 0.05;
 const SQUARE = 11;
-const WIDE = 560; // pixels: where there is room for the squares
+const WIDE = 560; // pixels: from this width on, there is room for the squares
 
 let arcRows = []; // {number, matrix} of each head that is drawn
 let arcColumns = []; // the columns that are listed

@@ -7,16 +7,16 @@ const cellsCanvas = document.getElementById("cells");
 const SMALLEST_CELL = 1; // pixels: no weight is ever left out
 const LARGEST_CELL = 64;
 const READABLE_CELL = 14;
-const TILTED_CELL = 22; // from here on there is room for labels that lean
-const USUAL_CELL = 44; // of few tokens
-const FEW_TOKENS = 128; // up to so many, each has its label and the map scrolls instead
+const TILTED_CELL = 22; // pixels: cells of at least this width have room for slanted labels
+const USUAL_CELL = 44; // pixels: the width of a cell if there are few tokens
+const FEW_TOKENS = 128; // up to this many tokens, each has a label, and the map scrolls instead of shrinking
 const CELL_WITH_NUMBER = 38;
 const TALLEST_MAP = 1100;
 const LABEL_FONT = 13;
 const LABEL_GAP = 8;
 
 let shownMatrix = null;
-let picture = null; // the matrix with a pixel a weight
+let picture = null; // the matrix, with one pixel per weight
 let layout = null;
 
 function fontOf(size, weight = 400) {
@@ -86,7 +86,7 @@ function measure() {
   const angle = columnWidth <= cell - 4 ? 0 : cell >= TILTED_CELL ? Math.PI / 4 : Math.PI / 2;
   const top = Math.ceil(angle ? columnWidth * Math.sin(angle) + LABEL_FONT : LABEL_FONT + 4) + LABEL_GAP;
   const lean = angle === Math.PI / 4 ? leaning : LABEL_GAP;
-  const every = Math.max(1, Math.ceil((LABEL_FONT + 1) / cell)); // tokens that share the room of a label
+  const every = Math.max(1, Math.ceil((LABEL_FONT + 1) / cell)); // one of this many tokens is labelled
   return { labels, cell, left, top, angle, longest, lean, every };
 }
 

@@ -1,4 +1,4 @@
-"""Many matrices of weights in few bytes: exactly, or rounded to a step that the page states.
+"""Store many matrices of weights in few bytes: exactly, or rounded to a step that the page states.
 
 Compressed float32 is exact and takes about 3½ bytes per weight. If that is too much, a weight w is stored as the whole
 number ``round(w / step)``, and the page shows the exact weight rounded to the step. Most of these numbers are
@@ -32,7 +32,7 @@ __all__ = ["STEPS", "Matrix", "Pack", "PackedMatrix", "pack"]
 
 Array = NDArray[np.float64]
 
-#: From the finest to the coarsest; None stores float32.
+#: The steps to which weights can be rounded, from the finest to the coarsest; None stores float32.
 STEPS: tuple[float | None, ...] = (None, 1e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2)
 
 _HOPE = 1.03  # content that exceeds the limit by this factor may fit if it is compressed harder
@@ -132,7 +132,7 @@ def _per_step(step: float) -> int:
 
 
 def _balanced(queries: Array, keys: Array) -> tuple[Float[np.ndarray, "R Q"], Float[np.ndarray, "R K"]]:
-    """Return two factors of similar size whose product differs only by a number per row, strongest direction first.
+    """Return two factors of similar size whose product is the scores minus a number per row, strongest direction first.
 
     The part that all keys share adds the same number to every score of a row, which does not change the softmax.
     """
@@ -229,7 +229,7 @@ def _planes(numbers: Float[np.ndarray, "*shape"] | Int[np.ndarray, "*shape"]) ->
 
 
 def _deflate(content: bytes) -> bytes:
-    """Compress runs of equal bytes only: in such numbers little else repeats, and a full search is slow."""
+    """Compress only runs of equal bytes, because little else repeats in such numbers, and a full search is slow."""
     packer = zlib.compressobj(wbits=-zlib.MAX_WBITS, memLevel=9, strategy=zlib.Z_RLE)
     return packer.compress(content) + packer.flush()
 

@@ -155,7 +155,7 @@ async function show(changed) {
   if (changed.has("theme") || changed.has("stretch")) drawGrid();
 }
 
-/** Returns the next or previous item of a list, which wraps around. */
+/** Returns the next or previous item of a list; after the last comes the first. */
 function turned(list, current, step) {
   const place = list.indexOf(current);
   return list[(place + step + list.length) % list.length];

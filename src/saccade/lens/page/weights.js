@@ -82,7 +82,7 @@ async function readMatrix(number, rows, columns) {
   if (content.step === null) return new Float32Array(fromPlanes(bytes));
   const perStep = Math.round(1 / content.step);
   let codes;
-  if (stored.grain === 0) { // nothing is foretold
+  if (stored.grain === 0) { // nothing is predicted
     codes = wholeNumbers(bytes, count);
   } else {
     const mask = 4 * rows;

@@ -145,7 +145,7 @@ def shades_for(options: ConsoleOptions) -> str:
 
 
 def shade(weight: float) -> int:
-    """Return the number of a weight's shade."""
+    """Return the index of the shade for a weight: 0 (blank) to 5 (full)."""
     return sum(weight >= bound for bound in BOUNDS)
 
 

@@ -1,4 +1,4 @@
-"""Images in a terminal: two pixels per character if it has colours, otherwise shades."""
+"""Print images in a terminal: two pixels per character if the terminal has colours, otherwise in shades."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def heatmap(view: View, name: str | None = None, head: Head = "mean", *, words: 
 def arcs(
     view: View, name: str | None = None, row: int = 0, head: Head = "mean", *, words: bool = False, most: int = 20
 ) -> TerminalArcs:
-    """Return what one token attends to: a bar for each key in ``head``, and a column of shades for each head."""
+    """Show what one token attends to: a bar for each key in ``head``, and a column of shades for each head."""
     name = name or view.names[-1]
     if most < 1:
         raise OptionError(f"most must be at least 1, not {most}.")

@@ -1,4 +1,4 @@
-"""A walkthrough as tables for the terminal, as in lecture 003: a table for each query, with a row for each key.
+"""Print a walkthrough as tables in the terminal, as in lecture 003: a table for each query, with a row for each key.
 
 A line never breaks inside a number. Columns that do not fit side by side go into another table, and a vector that does
 not fit is split into ranges of its components.

@@ -133,7 +133,7 @@ class WalkDocument(BaseModel):
 
 
 def read_document(path: Path) -> WalkDocument:
-    """Read a document from a file, and check that it can be walked through."""
+    """Read a document from a file, and check that its walkthrough can be computed."""
     # NaN and Infinity pass here, as in TOML, so that the check of the numbers can name the entry.
     parse_json = partial(json.loads, object_pairs_hook=_unique_keys)
     readers: dict[str, Callable[[str], Any]] = {".json": parse_json, ".toml": tomllib.loads}

@@ -1,4 +1,4 @@
-"""Checking matrices that a user gives, entry by entry, so that an error can name the wrong entry."""
+"""Check matrices that a user gives, entry by entry, so that an error can name the wrong entry."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Step:
 
 
 class Changes:
-    """The numbers that replace computed ones."""
+    """The numbers that the user changed by hand, which replace computed ones."""
 
     def __init__(self, changed: Changed | None) -> None:
         self.changed = {name: cells for name, cells in (changed or {}).items() if cells}
@@ -66,7 +66,7 @@ class Changes:
         return name in self.changed
 
     def applied(self, step: Step) -> Step:
-        """Return the step with its numbers changed, which its line of code then includes."""
+        """Return the step with the changed numbers; its line of code then makes the same changes."""
         cells = self.changed.get(step.name)
         if not cells:
             return step

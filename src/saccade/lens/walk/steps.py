@@ -117,7 +117,7 @@ def weight_steps(
 def additive_steps(
     call: Call, W_score: Tensor, query_labels: tuple[str, ...], key_labels: tuple[str, ...], changes: Changes
 ) -> list[Step]:
-    """Return the vector w of the additive score (lecture 004's method 2), and what it is multiplied by."""
+    """Return the vector w of the additive score (lecture 004's method 2), and its factors tanh(q + k)."""
     query, key = call.query[0, 0], call.key[0, 0]
     line = Line("tanh(q_i + k_j)", "compared = torch.tanh(queries[:, None] + keys)")
     values, components = torch.tanh(query[:, None] + key), _components(query.shape[1])
@@ -163,7 +163,7 @@ def _output_steps(name: str, total: Tensor, W_output: Tensor, query_labels: tupl
 
 
 def _with_sums(weights: Step) -> Step:
-    """Note the sums of rows with a changed weight, which may no longer be 1."""
+    """Add a note on the sum of each row with a changed weight, because it may no longer be 1."""
     notes = {}
     for row in sorted({row for row, _ in weights.changed}):
         total = weights.values[row].sum().item()

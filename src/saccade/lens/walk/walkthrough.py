@@ -1,8 +1,8 @@
 """The lectures' walk through attention, number by number: inputs, Q, K, V, scores, weights, sum.
 
 ``saccade explain`` and the studio's Walk page show the same object. Every number comes from the functions that
-``attend`` itself uses (``attention.equation``). Only its last matrix product is split here into two steps: weight
-times value, and their sum. Shapes: Q queries, K keys, D width of queries and keys, E width of values.
+``attend`` itself uses (``attention.equation``). Only the last matrix product is split into two steps here: weight
+times value, and the sum of these products. Shapes: Q queries, K keys, D width of queries and keys, E width of values.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from saccade.lens.walk.steps import head_steps, joined_steps, projection_steps, 
 
 __all__ = ["Step", "Walkthrough", "walkthrough"]
 
-#: Maximum number of weighted values (Q · K · E), since people read the walk.
+#: Maximum number of weighted values (Q · K · E), because a walkthrough is for people to read.
 WEIGHTED_LIMIT = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
 class Walkthrough:
-    """The steps in order; ``walk["scores"]`` returns a step by name."""
+    """The steps of a walkthrough in order; ``walk["scores"]`` returns a step by name."""
 
     steps: tuple[Step, ...]
     query_labels: tuple[str, ...]
@@ -56,7 +56,7 @@ class Walkthrough:
 
     @property
     def output(self) -> Float[Tensor, "Q E"]:
-        """The output: the sum, or the sum times W_O."""
+        """The output of attention: the weighted sum of the values, multiplied by W_O if it is given."""
         return self.steps[-1].values
 
     def to_dict(self) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def walkthrough(
         score: as in ``attend``, or "additive", which needs W_score.
         weights: as in ``attend``; lookup compares queries and keys for equality, whatever the score.
         scale: True divides a dot product by √D, False does not, None leaves it to the score.
-        temperature: divides a dot product once more: below 1 the best key takes more, above 1 the weights become equal.
+        temperature: divides a dot product too: below 1 the best key gets more weight, above 1 they are more equal.
         changed: numbers that replace computed ones before the next step uses them: {"scores": {(0, 1): 6.5}}.
     """
     rows = {"inputs": inputs, "source": source, "W_query": W_query, "W_key": W_key, "W_value": W_value}
