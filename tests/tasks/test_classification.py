@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,18 @@ def test_balanced_weights_let_rare_labels_count_as_much_as_frequent_ones() -> No
     loss = task.loss(model.train(), batch)
     assert loss.total.item() == pytest.approx(math.log(2) * (3 * 2 / 3 + 1 * 2))
     assert task.loss(model.eval(), batch).total.item() == pytest.approx(4 * math.log(2))
+
+
+def test_balanced_weights_of_a_model_that_is_trained_further_are_those_of_the_new_data() -> None:
+    old = classification(texts(("x", "a"), ("y", "b"), ("z", "c")), weights="balanced")
+    unknown = replace(old.state, counts=dict.fromkeys(old.state.counts, 0))  # a model of another library has no counts
+    for state in (old.state, unknown):
+        again = state.continued(old.settings, texts(("x", "a"), ("y", "b"), ("y", "c"), ("y", "d")))
+        assert again.labels == ["x", "y", "z"]  # those of the output layer
+        weights = Classification(again, old.settings).class_weights
+        assert weights is not None
+        assert weights[:2].tolist() == pytest.approx([4 / (2 * 1), 4 / (2 * 3)])
+        assert bool(torch.isfinite(weights).all())
 
 
 def test_scores_with_calibration() -> None:

@@ -145,7 +145,7 @@ class BasePairsPredictor(Predictor):
         elif trained == ".ct" and first[0].isdecimal():
             kind = ".ct"
         else:
-            kind = suffix_of(path, trained, [self.read_as["sequence_column"]], encoding)
+            kind = suffix_of(path, trained, [self.read_as["sequence_column"]], encoding=encoding)
         return self.read_file(path.rename(path.with_suffix(kind)))
 
     def _parse_json(self, text: str, where: str) -> Molecule:

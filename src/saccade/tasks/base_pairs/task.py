@@ -213,7 +213,8 @@ class BasePairs(Task):
                 lines.append(f"{name:34} not installed; run: pip install 'saccade[rna]'")
             else:
                 lines.append(_line(name, _mean_scores(examples, cast(Any, other))))
-        same = sum(one.sequence in {sequence for sequence, _ in self.state.known} for one in examples)
+        known = {sequence for sequence, _ in self.state.known}
+        same = sum(one.sequence in known for one in examples)
         lines.append(f"{same:,} of {len(examples):,} sequences are also in the training data")
         return Evaluation(scores, lines=lines)
 

@@ -146,7 +146,8 @@ class ClassificationState(TokenizerState):
         scratch."""
         again = self.prepare(settings, train, self.tokenizer)
         if again.several == self.several and set(again.counts) <= set(self.counts):
-            return replace(self, texts=again.texts)
+            counts = {label: again.counts.get(label, 0) for label in self.counts}  # in the order of the output layer
+            return replace(self, counts=counts, texts=again.texts)
         return again
 
     @classmethod
@@ -217,7 +218,10 @@ class Classification(LabelTask):
             if state.several:
                 raise OptionError('training.class_weights = "balanced" needs texts with one label each.')
             counts = torch.tensor([float(count) for count in state.counts.values()])
-            self.class_weights = counts.sum() / (len(counts) * counts)  # on average, the weight of a text is 1
+            found = counts.clamp(min=1)  # a label of the model we start from may not occur in the new data
+            self.class_weights = counts.sum() / (
+                int((counts > 0).sum()) * found
+            )  # on average, the weight of a text is 1
 
     def encode(self, examples: Sequence[LabelledText]) -> list[EncodedText]:
         note_unseen(examples, self.label_ids)  # raises an error if most labels are unknown
