@@ -1,4 +1,4 @@
-"""Attention: one function, its mask and bias rules, and the exact weights behind it. Tensors only."""
+"""Attention: one function, its mask and bias rules, and its exact weights. This package sees tensors, never text."""
 
 from saccade.attention.attend import Kernel, attend, weigh
 from saccade.attention.equation import Bias

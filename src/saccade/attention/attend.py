@@ -1,4 +1,4 @@
-"""``attend``: the function that every model calls to compute attention, with every kernel.
+"""``attend``: the function that every model calls to compute attention, whatever the kernel.
 
     output = weights(score(query, key) + bias, where the mask allows) · value
 
@@ -34,7 +34,7 @@ Kernel = Literal["auto", "equation", "fused"]
 
 #: Maximum number of mask or bias entries in memory at once (16 MB in float32).
 MASK_LIMIT = 1 << 22
-#: Maximum number of scores that the written-out form holds at once (256 MB in float32).
+#: Maximum number of scores that the kernel ``equation`` holds in memory at once (256 MB in float32).
 EQUATION_LIMIT = 1 << 26
 #: On the CPU, more queries than this run in blocks of rows, so that progress is visible and Ctrl-C works.
 LONG = 8192
@@ -66,15 +66,15 @@ def attend(
 
     Args:
         score: dot, scaled_dot, cosine, equal, or a score object (Bilinear, Additive, MLP, your own).
-        weights: softmax, relu, sparsemax, hard, lookup (which compares by itself), or a weights object.
+        weights: softmax, relu, sparsemax, hard, lookup (which takes no score), or a weights object.
         mask: a rule (``causal``, ``padding(lengths)``, ``window(radius)``, combined with & | ~) or a boolean tensor,
             True = may attend. A query that may attend to nothing gets zeros.
         bias: a rule or tensor that is added to the scores.
         dropout: fraction of the weights to drop; 0 outside training.
         kernel: "auto" chooses; "equation" computes every step; "fused" raises an error if its result would differ.
         first_row: the absolute position of the first query, for the steps of a cached or recurrent decoder.
-        owner: the module that this attention belongs to; its place in the model names the watcher's trace.
-        shared: describes rows that are the hypotheses of a search rather than successive positions of a text.
+        owner: the module that this attention belongs to; a watcher names the trace after its path in the model.
+        shared: describes rows that are the hypotheses of a beam search rather than successive positions of a text.
     """
     leading = query.shape[:-2]
     query, key, value = _four_dimensional(query, key, value)
@@ -126,7 +126,7 @@ def _choose(kernel: Kernel, call: Call) -> Literal["equation", "fused"]:
     elif not call.score.is_product:
         reason = f"the {type(call.score).__name__} score, which is not a product"
     elif kernel == "auto" and _is_learned(call.bias) and math.prod(call.shape) <= EQUATION_LIMIT:
-        return "equation"  # torch writes this case out too, and checks every row for a key several times
+        return "equation"  # torch has no faster kernel for this case, and checks each row several times
     else:
         return "fused"
     if kernel == "fused":
@@ -141,7 +141,7 @@ def _is_learned(bias: Bias | Tensor | None) -> bool:
     return isinstance(bias, Tensor) and bias.requires_grad and torch.is_grad_enabled()
 
 
-# --- the written-out form ---------------------------------------------------------------------------------
+# --- the kernel "equation" --------------------------------------------------------------------------------
 
 
 def _equation(call: Call, value: Tensor, dropout: float, owner: nn.Module | None) -> tuple[Call, Tensor]:
@@ -175,7 +175,7 @@ def _equation(call: Call, value: Tensor, dropout: float, owner: nn.Module | None
 def _softmax(scores: Float[Tensor, "B H Q K"], has_rules: bool) -> Float[Tensor, "B H Q K"]:
     """Compute the weights of ``normalise`` with torch's softmax, which reads and writes the scores only once."""
     if has_rules and (scores.is_meta or bool((scores.detach().amax(dim=-1) == float("-inf")).any())):
-        # torch's softmax is undefined in rows without a key; nobody can look for them on the meta device.
+        # torch's softmax is undefined in rows without a key, and such rows cannot be found on the meta device.
         return normalise(scores, Softmax(), has_rules)[0]
     return scores.softmax(dim=-1)
 
@@ -203,7 +203,7 @@ def _blocks(num_rows: int, size: int) -> Iterator[range]:
         yield range(start, min(start + size, num_rows))
 
 
-# --- the fused form ---------------------------------------------------------------------------------------
+# --- the kernel "fused" -----------------------------------------------------------------------------------
 
 
 def _fused(call: Call, value: Tensor, dropout: float, owner: nn.Module | None) -> Tensor:

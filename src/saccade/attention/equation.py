@@ -1,6 +1,6 @@
-"""The written-out equation ``weights(score(q, k) + bias) v``, for any tile of the matrix.
+"""Computes the equation ``weights(score(q, k) + bias) v`` step by step, for any tile of the matrix.
 
-A ``Call`` holds everything from which the weights of one use of attention follow: projected queries and keys, and the
+A ``Call`` holds everything that determines the weights of one use of attention: projected queries and keys, and the
 mask, bias and score rules. The same code serves the plain forward pass (``attend``), the exact tiles of a trace
 (``trace``) and the walkthrough.
 """
@@ -73,7 +73,7 @@ class Indices(NamedTuple):
 
 @dataclass(eq=False)
 class After:
-    """What the model does with the output of a call, as far as known: W_O and the gradient. Filled in while it runs."""
+    """What is known about the output of a call: the W_O applied to it and its gradient, filled in as the model runs."""
 
     projection: Float[Tensor, "HV E"] | None = None  # W_O, which takes the outputs of all heads side by side
     version: int = 0  # of that tensor, when it was used
@@ -212,7 +212,7 @@ class Call:
         )
 
     def block_rows(self, limit: int) -> int:
-        """Return how many whole rows need at most ``limit`` numbers in the written-out form."""
+        """Return how many whole rows to compute at a time, so that at most ``limit`` numbers are in memory at once."""
         batch, heads, _, columns = self.shape
         row = batch * heads * columns * self.score.pair_width(self.key.shape[-1])
         return max(1, limit // max(row, 1))

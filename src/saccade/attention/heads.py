@@ -175,7 +175,7 @@ class MultiHead(nn.Module):
         output_bias: whether W_O adds a learned vector.
     """
 
-    #: Whether in its model nothing mixes tokens but attentions like this one, so that a rollout leaves nothing out.
+    #: True if only attention layers like this one mix tokens in their model, so that a rollout leaves nothing out.
     mixes_alone = False
 
     def __init__(

@@ -7,8 +7,8 @@ is never needed, and it runs unchanged as a ``mask_mod`` of ``torch.nn.attention
     causal & padding(lengths)        # a decoder on a padded batch
     window(3) | ~causal              # neighbours, and everything ahead
 
-So that a kernel can skip work, a rule can also tell two things without being evaluated: outside which columns nothing
-is allowed (``span``), and where everything is allowed (``is_full``).
+So that a kernel can skip work, a rule can also tell two things without being evaluated: the range of columns that some
+rows may attend to at all (``span``), and whether everything is allowed in a tile (``is_full``).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Mask", "causal", "dense", "padding", "rule", "window"]
 class Mask:
     """Base class of all mask rules."""
 
-    #: The last dense form, which all layers of a forward pass share.
+    #: The last tensor that was computed from the rule; all layers of a forward pass share it.
     memo: DenseTile | None = None
     #: False if a rule may read tensors that it does not declare, so that results computed from it cannot be cached.
     is_fixed: bool = True
@@ -49,7 +49,7 @@ class Mask:
         return ()
 
     def span(self, first_row: int, last_row: int, num_columns: int) -> tuple[int, int]:
-        """Return (start, stop) such that no row from first to last, both included, may attend to a column outside."""
+        """Return (start, stop): no row from ``first_row`` to ``last_row`` may attend to a column outside this range."""
         return 0, num_columns
 
     def is_full(self, first_row: int, last_row: int, start: int, stop: int) -> bool:

@@ -72,7 +72,7 @@ class LinearPositions(PositionTable):
 
     The lecture's number ``a·pos + b`` needs a direction u. If the same number were added to every dimension, a layer
     norm would subtract it again with the mean, and the model would not see it. Positions that are added therefore
-    learn u. Positions that are concatenated have channels of their own, and u is all ones.
+    learn u. Positions that are concatenated have separate channels, and u is all ones.
     """
 
     direction: Tensor

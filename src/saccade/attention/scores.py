@@ -83,7 +83,7 @@ class Score:
             )
 
     def pair_width(self, width: int) -> int:
-        """Return how many numbers the written-out form holds at once for each pair of query and key."""
+        """Return how many numbers are in memory at once for each pair of query and key while scores are computed."""
         return 1
 
     def part(self, heads: range) -> Self:
@@ -304,7 +304,7 @@ class AgentAware(Score):
 SCORES: dict[str, Score] = {"dot": Dot(), "scaled_dot": ScaledDot(), "cosine": Cosine(), "equal": Equal()}
 
 
-#: Scores with parameters of their own, by name: (width of queries and keys, number of heads) -> score.
+#: Scores with learned parameters, by name: (width of queries and keys, number of heads) -> score.
 LEARNED: dict[str, Callable[[int, int], Score]] = {
     "bilinear": lambda width, heads: Bilinear(width, num_heads=heads),
     "additive": lambda width, heads: Additive(width, num_heads=heads),

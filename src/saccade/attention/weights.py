@@ -1,4 +1,4 @@
-"""Weights: functions that turn the scores of a query into how much it takes from each key.
+"""Weights: functions that turn the scores of a query into weights, which say how much it takes from each key.
 
 Each function has two halves. ``statistic`` condenses a block of whole rows to one number per row;
 ``apply`` turns any tile of scores into weights using only that number. The exact weights of a tile therefore need the
@@ -61,7 +61,7 @@ class Weights:
         raise AssertionError("subclasses must implement apply()")
 
     def merge(self, left: Shaped[Tensor, "B H Q 1"], right: Shaped[Tensor, "B H Q 1"]) -> Shaped[Tensor, "B H Q 1"]:
-        """Compute the statistic of rows from those of their left and right parts."""
+        """Compute the statistic of whole rows from the statistics of their left and right parts."""
         raise AssertionError("subclasses that set merges must implement merge()")
 
 
@@ -81,7 +81,7 @@ class Softmax(Weights):
 
 
 class Elementwise(Weights):
-    """Base class of functions of each score alone, which need no statistic."""
+    """Base class of weights functions that look at each score separately, and so need no statistic."""
 
     merges = True
     shifts = False

@@ -1,7 +1,8 @@
 """Generate text of any length with a model that has a limited number of positions.
 
-Up to the limit, a step is the model's own, with its cache. Beyond it, the positions of all tokens in the window would
-shift at each step, and their keys with them, so the last `limit` tokens are read again for each new token.
+Up to the limit, each step is an ordinary step of the model, with its cache. Beyond it, the positions of all tokens in
+the window would shift at each step, and their keys would change, so the last `limit` tokens are read again for each
+new token.
 
 Shapes: B rows of the batch, N chosen rows, T tokens so far, D width, V vocabulary.
 """
@@ -34,7 +35,7 @@ class Reader(Stepper[State], Protocol[State]):
 
 @dataclass(frozen=True)
 class SlidingState(Generic[State]):
-    """The last tokens of each row, and the model's state while these are still the whole text."""
+    """The last tokens of each row, and the model's state as long as these tokens are the whole text."""
 
     tokens: Int[Tensor, "B T"]
     state: State | None

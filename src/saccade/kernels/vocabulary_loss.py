@@ -55,7 +55,7 @@ def vocabulary_loss(
 
 
 class _VocabularyLoss(torch.autograd.Function):
-    """The gradient of a sum is known except for one factor: ``forward`` computes it, ``backward`` multiplies by it."""
+    """``forward`` also computes the gradient, up to one factor; ``backward`` only multiplies it by this factor."""
 
     @staticmethod
     def forward(

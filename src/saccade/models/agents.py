@@ -251,9 +251,9 @@ class PathNetwork(nn.Module, ABC):
     ) -> Futures:
         """Predict ``samples`` futures from the prior, or the most likely future if 0.
 
-        Agents beyond counts[b] are padding. If the true ``future`` is given, the latent vector that fits each agent
-        best is found first, by what it predicts from the agent's own past, and one future is predicted from these
-        vectors: a loss of the best sample needs neither the others nor their gradient.
+        Agents beyond counts[b] are padding. If the true ``future`` is given, as in training, each agent gets the latent
+        vector whose prediction from the agent's own past comes closest to it, and one future is predicted from these
+        vectors. The loss is that of the best sample, so the other samples need no gradient.
         """
         if past.ndim != 4 or past.shape[1] != self.past or past.shape[-1] != 2:
             raise ShapeError(
@@ -286,8 +286,8 @@ class PathNetwork(nn.Module, ABC):
     ) -> Float[Tensor, "K B N Z"]:
         """Return the latent vectors of ``samples`` futures, or the mean of the prior if 0.
 
-        With ``diverse``, a layer predicts the vectors, which are trained to differ (Yuan and Kitani 2020): if fewer
-        are wanted, some of them, chosen at random; if more, the others are sampled from the prior.
+        With ``diverse``, a layer predicts vectors that are trained to differ (Yuan and Kitani 2020). If fewer are
+        wanted, some of them are chosen at random; if more, the rest are sampled from the prior.
         """
         if not samples:
             return mean[None]
@@ -300,7 +300,7 @@ class PathNetwork(nn.Module, ABC):
 
 
 class AgentTransformer(PathNetwork):
-    """The past of all agents is read at once, and the future of all agents is predicted at once, causally in time."""
+    """Reads the past of all agents at once, then predicts all their futures at once; no time step sees a later one."""
 
     config: AgentConfig
 

@@ -122,7 +122,7 @@ class AttentionPooling(nn.Module):
 
 
 class Classifier(nn.Module):
-    """Scores the labels of a token sequence. A Transformer's parameters have the names they have in ``EncoderOnly``."""
+    """Scores the labels of a token sequence. A Transformer's parameters have the same names as in ``EncoderOnly``."""
 
     def __init__(self, config: Config, vocabulary: int, labels: int) -> None:
         super().__init__()

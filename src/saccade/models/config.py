@@ -1,4 +1,4 @@
-"""The base of all configurations: frozen, and strict about unknown keys, for which it suggests the nearest name."""
+"""The base class of all configurations. They cannot be changed, and an unknown key is an error that suggests a name."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Config(BaseModel):
 
     @classmethod
     def read(cls, values: dict[str, Any], where: str) -> Self:
-        """Validate values from outside; an error is one sentence that begins with ``where`` they came from."""
+        """Validate values from a file or command; an error is one sentence that begins with ``where``, their origin."""
         prefix = f"{where}: " if where else ""
         for key in values:
             if key not in cls.model_fields:

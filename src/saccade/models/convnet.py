@@ -5,8 +5,8 @@ A convolution has the same few weights at every position, and sees only the neig
 
     y[c, i, j] = b[c] + Σ_{c', u, v} W[c, c', u, v] · x[c', i + u, j + v],    u, v = -k … k
 
-Each stage has two of them and then halves the image. In a ConvNet the weights are fixed; the Vision Transformer
-computes its weights from the image.
+Each stage has two convolutions and then halves the image. In a ConvNet the weights are the same for every image; the
+Vision Transformer computes its attention weights from the image.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ConvNetConfig(Config):
     image_size: tuple[int, int] = Field((28, 28), description="Height and width in pixels")
     channels: int = Field(1, ge=1, description="1 for grey images, 3 for colour")
     width: int = Field(16, ge=1, description="Feature maps in the first stage; each later stage has twice as many")
-    stages: int = Field(3, ge=1, le=8, description="Number of stages: two convolutions each, then half the image")
+    stages: int = Field(3, ge=1, le=8, description="Number of stages; each has two convolutions, then halves the image")
     kernel: OddKernel = Field(3, ge=1, description="Side of a convolution in pixels; must be odd")
     dropout: float = Field(0.0, ge=0, lt=1, description="Dropout before the output layer")
 
@@ -73,5 +73,5 @@ class ConvNet(nn.Module):
 
 
 def _convolution(below: int, above: int, kernel: int) -> list[nn.Module]:
-    """A convolution that keeps the size of the image. The norm is over one image, so a batch changes nothing."""
+    """A convolution that keeps the size of the image. Each image is normalised separately from its batch."""
     return [nn.Conv2d(below, above, kernel, padding=kernel // 2), nn.GroupNorm(1, above), nn.ReLU()]

@@ -60,7 +60,7 @@ class ConvolutionalConfig(Config):
 
 
 class GatedConvolution(nn.Module):
-    """``A ⊙ σ(B)``, where [A; B] is a convolution of x (Dauphin 2017). If causal, it sees x and what precedes it."""
+    """``A ⊙ σ(B)``, where [A; B] is a convolution of x (Dauphin 2017). If causal, no position sees a later one."""
 
     def __init__(self, width: int, kernel: int, *, is_causal: bool, dropout: float = 0.0) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class GatedConvolution(nn.Module):
         nn.init.zeros_(self.convolution.bias)
 
     def forward(self, x: Float[Tensor, "B N D"], past: Float[Tensor, "B P D"] | None = None) -> Float[Tensor, "B N D"]:
-        """``past`` holds the inputs before x when a causal layer is stepped; without it, zeros are used."""
+        """``past`` holds the inputs before x if a causal layer runs step by step; without it, they count as zeros."""
         inner = dropout(x, self.dropout, self.training).transpose(1, 2)
         if past is None:
             inner = F.pad(inner, (self.before, self.after))

@@ -76,7 +76,7 @@ class CrossAttention(nn.Module):
         return KeyValue(self.key(source).unsqueeze(1), (source if value is None else value).unsqueeze(1))
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy does not have the log-probabilities of the last pass, which belong to its graph."""
+        """Leave the log-probabilities of the last pass out of copies, because they belong to that pass's gradients."""
         weights = Hard(self.weights.mode, self.weights.generator) if isinstance(self.weights, Hard) else self.weights
         return {**self.__dict__, "_sampled": [], "weights": weights}
 

@@ -215,7 +215,7 @@ class TokenInput(nn.Module):
 
 
 def build_token_input(config: Config, vocabulary: int, width: int, *, one_hot: bool) -> nn.Module:
-    """The layer that turns tokens into the encoder's inputs; a Transformer's adds positions and sets its own width."""
+    """The layer that turns tokens into inputs of the encoder; a Transformer's adds positions and ignores ``width``."""
     if isinstance(config, TransformerEncoderConfig):
         return InputLayer(config, vocabulary)
     return TokenInput(vocabulary, width, one_hot=one_hot, dropout=cast(EncoderConfig, config).dropout)

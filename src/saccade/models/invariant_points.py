@@ -23,7 +23,7 @@ __all__ = ["InvariantPointAttention", "invariant_point_attend", "to_own", "to_sp
 def to_space(
     points: Float[Tensor, "B L *N 3"], rotations: Float[Tensor, "B L 3 3"], translations: Float[Tensor, "B L 3"]
 ) -> Float[Tensor, "B L *N 3"]:
-    """``T_i ∘ x = R_i x + t_i``, for points in the coordinates of each residue."""
+    """``T_i ∘ x = R_i x + t_i``: take points from the coordinates of their residue to those of the molecule."""
     moved = torch.einsum("blij,blnj->blni", rotations, points.flatten(2, -2)) + translations[:, :, None]
     return moved.view_as(points)
 
@@ -64,8 +64,8 @@ def invariant_point_attend(
 class InvariantPointAttention(nn.Module):
     """Attention between residues in space (algorithm 22).
 
-    A residue receives the values of others, what is known of its pairs with them, and their points, seen from its own
-    place and in its own direction, with their distances.
+    Each residue receives, weighted by attention: the values of the others, the vectors of its pairs with them, and
+    their points in its own coordinates, with the distances to these points.
     """
 
     attends = True
@@ -85,7 +85,7 @@ class InvariantPointAttention(nn.Module):
         self.projections = nn.Linear(width, 3 * num_heads * head_width, bias=False)
         self.point_projections = nn.Linear(width, num_heads * (2 * points + value_points) * 3, bias=False)
         self.pair_bias = nn.Linear(pair_width, num_heads, bias=False)
-        self.strength = nn.Parameter(torch.full((num_heads,), math.log(math.e - 1)))  # softplus makes 1 of it
+        self.strength = nn.Parameter(torch.full((num_heads,), math.log(math.e - 1)))  # its softplus is 1
         self.output = nn.Linear(num_heads * (pair_width + head_width + 4 * value_points), width)
 
     def forward(
@@ -96,7 +96,7 @@ class InvariantPointAttention(nn.Module):
         translations: Float[Tensor, "B L 3"],
     ) -> Float[Tensor, "B L D"]:
         batch, length = residues.shape[:2]
-        # Distances are the same from any origin; near it, the squares that they are computed from lose no digits.
+        # Distances do not depend on the origin. Near the origin, the squares they are computed from lose fewer digits.
         translations = translations - translations.mean(dim=1, keepdim=True)
         parts = self.projections(residues).view(batch, length, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)
         query, key, value = parts.unbind(0)

@@ -48,7 +48,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def real_positions(x: Float[Tensor, "B N D"], lengths: Int[Tensor, " B"] | None) -> Bool[Tensor, "B N 1"] | None:
-    """True inside each sequence and False in its padding; None if there are no lengths, so nothing is padded."""
+    """Return a mask that is True inside each sequence and False in its padding; None if ``lengths`` is None."""
     if lengths is None:
         return None
     if lengths.shape != x.shape[:1] or lengths.is_floating_point():

@@ -66,7 +66,7 @@ def triangle_attend(
 ) -> Float[Tensor, "B L H L D"]:
     """``Σ_k softmax_k(q_ij·k_ik / √D + b_jk) v_ik``: each row i of the pairs attends to itself (algorithm 13).
 
-    Row i is a sequence of its own, so that sequence ``b·L + i`` of a trace has the weights of the pairs (i, j).
+    Each row i counts as a separate sequence: sequence ``b·L + i`` of a trace has the weights of the pairs (i, j).
     """
     batch, rows = query.shape[:2]
     shared = bias if batch == 1 else bias[:, None].expand(-1, rows, -1, -1, -1).flatten(0, 1)

@@ -277,9 +277,10 @@ class RecurrentLanguageModel(nn.Module):
         memory: Memory | None = None,
         starts: Int[Tensor, " B"] | None = None,
     ) -> Tensor:
-        """Logits (B, N, V) for the token after each; ``at`` and ``targets`` as in ``saccade.models.targets``.
+        """Logits (B, N, V) of the next token at each position; ``at`` and ``targets`` as in ``saccade.models.targets``.
 
-        With a ``memory``, the windows start at the positions ``starts`` of their text, and continue those before.
+        With a ``memory``, the rows are windows that start at the positions ``starts`` of their text, and continue the
+        windows before them.
         """
         if memory is None or starts is None:
             return answer(self.output, self.features(tokens), targets, at)

@@ -49,7 +49,7 @@ class ResizedConfig(Config):
 
 @dataclass(frozen=True)
 class ResizedState:
-    """All rows of the output, and how many of them were used."""
+    """All rows of the output, and how many of them have been used so far."""
 
     rows: Float[Tensor, "B M D"]
     position: int = 0
@@ -94,7 +94,7 @@ class ResizedSeq2Seq(Seq2Seq):
     def features(
         self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None, target: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T D"]:
-        """Return the first rows; they do not depend on the target."""
+        """Return one row of the output for each target token; the rows do not depend on which tokens these are."""
         if target.shape[1] > self.config.max_length:
             raise ShapeError(
                 f"This model writes at most {self.config.max_length} tokens; the target has {target.shape[1]}. "

@@ -33,7 +33,7 @@ class SteppedLanguageModel(nn.Module, ABC):
     def forward(
         self, tokens: Int[Tensor, "B N"], *, targets: Targets | None = None, at: Positions | None = None
     ) -> Tensor:
-        """Logits (B, N, V) for the token after each; ``at`` and ``targets`` as in ``saccade.models.targets``."""
+        """Logits (B, N, V) of the next token at each position; ``at``, ``targets`` as in ``saccade.models.targets``."""
         return answer(self.output, self.features(tokens), targets, at)
 
     def start(self, prompt: Int[Tensor, "B N"], max_length: int | None = None) -> RecurrentState:

@@ -132,7 +132,7 @@ class Tagger(nn.Module):
     """Scores the labels of each word. ``words``, ``pieces``, ``characters``, ``labels`` and ``features`` are vocabulary
     sizes. Each feature of a word, such as its part of speech, is embedded and appended to the word's vector.
 
-    With ``unit = "pieces"`` all parameters except the output's have the names they have in ``EncoderOnly``, so the
+    With ``unit = "pieces"``, all parameters except the output's have the same names as in ``EncoderOnly``, so the
     weights of a masked language model can be loaded.
     """
 

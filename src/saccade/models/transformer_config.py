@@ -16,7 +16,7 @@ from saccade.models.layers import Activation, NormKind
 __all__ = ["PositionKind", "TransformerConfig"]
 
 PositionKind = Literal["none", "linear", "sinusoidal", "learned", "rotary", "alibi", "relative"]
-#: Positions that are not vectors of the input.
+#: Kinds of positions that have no table of vectors to combine with the input.
 WITHOUT_TABLE = ("none", "rotary", "alibi", "relative")
 
 

@@ -201,7 +201,7 @@ def encoder_blocks(config: TransformerConfig) -> nn.ModuleList:
 
 
 def decoder_blocks(config: TransformerConfig, *, cross: bool = False) -> nn.ModuleList:
-    """The blocks of a decoder, which must have at least one: the caches count the tokens that have been read."""
+    """The blocks of a decoder. It needs at least one, because the caches of its blocks count the tokens read so far."""
     if not config.decoder_layers:
         raise OptionError("A decoder must have at least 1 layer, not decoder_layers = 0.")
     return _blocks(config, config.decoder_layers, cross=cross, causal=True)
@@ -243,7 +243,7 @@ def decoder_masks(config: TransformerConfig) -> list[Mask]:
 
 
 def _for_each_layer(size: int | tuple[int, ...] | None, layers: int, make: Callable[[int | None], M]) -> list[M]:
-    """Layers with equal windows share one mask, which then takes its dense form only once."""
+    """Return one mask for each layer; layers with equal windows share a mask, whose tensor is then computed once."""
     sizes = size if isinstance(size, tuple) else (size,) * layers
     made = {one: make(one) for one in set(sizes)}
     return [made[one] for one in sizes]

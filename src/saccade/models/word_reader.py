@@ -70,7 +70,7 @@ class CharacterReader(nn.Module):
             self.network = Recurrent("lstm", config.character_width, width // 2, bidirectional=True)
 
     def forward(self, characters: Int[Tensor, "B N C"]) -> Float[Tensor, "B N D"]:
-        # Each distinct word is read only once, however often it occurs in the batch; a graph reads all of them.
+        # Each distinct word is read only once, however often it occurs in the batch; an exported graph reads them all.
         words, place = characters.flatten(0, 1), slice(None)
         if not torch.compiler.is_exporting():
             words, place = torch.unique(words, dim=0, return_inverse=True)

@@ -47,7 +47,7 @@ State = tuple[Tensor, ...]  # each (B, width); the first is h
 
 
 class Cell(nn.Module, ABC):
-    """The base of all cells: the two widths, the zero state, and one step on an input that is not yet projected."""
+    """The base class of all cells. It has the two widths, the zero state, and a step that also projects its input."""
 
     name: ClassVar[str]
     recurrent_weights: ClassVar[tuple[str, ...]]  # the parameters that multiply the state

@@ -96,14 +96,14 @@ def _piece(key: Tensor, value: Tensor, decay: Tensor, bonus: Tensor, state: WKVS
 
 
 def _shifted(x: Float[Tensor, "B T D"], last: Float[Tensor, "B D"]) -> Float[Tensor, "B T D"]:
-    """The previous step of each step; the first gets the last step that was read before."""
+    """Return x shifted by one step: each step gets the one before it, and the first gets ``last``."""
     if last.shape != (len(x), x.shape[-1]):
         raise ShapeError(f"Expected a last step of shape {(len(x), x.shape[-1])}, got {tuple(last.shape)}.")
     return torch.cat([last.unsqueeze(1), x[:, :-1]], dim=1)
 
 
 class TimeMixing(nn.Module):
-    """``o = W_o (σ(r) ⊙ wkv)``, with r, k, v = W x̃ each from its own mixture."""
+    """``o = W_o (σ(r) ⊙ wkv)``, where r, k and v are ``W x̃``, each with its own W and its own mixture x̃."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -130,7 +130,7 @@ class TimeMixing(nn.Module):
 
 
 class ChannelMixing(nn.Module):
-    """``σ(r) ⊙ W_v (max(k, 0)²)``, with r, k = W x̃ each from its own mixture."""
+    """``σ(r) ⊙ W_v (max(k, 0)²)``, where r and k are ``W x̃``, each with its own W and its own mixture x̃."""
 
     def __init__(self, width: int, hidden_width: int) -> None:
         super().__init__()
