@@ -66,7 +66,7 @@ def test_an_unknown_key_is_refused_with_the_nearest_one():
         (
             RecurrentConfig,
             {"cell": "mut2", "encoder_layers": 2},
-            "mut2 needs inputs of its own width, so a second layer cannot read both directions",
+            "mut2 needs inputs as wide as its state, so a second layer cannot read both directions",
         ),
         (
             VisionConfig,

@@ -276,7 +276,7 @@ class AgentAware(Score):
         return torch.where(same, (own_query * scale) @ own_key.transpose(-2, -1), between)
 
     def _is_whole(self, places: Int[Tensor, " T"]) -> bool:
-        """Whether these are known to be all agents of some time steps."""
+        """Whether these positions are known to be whole time steps, with all their agents."""
         if places.is_meta:
             return False
         return len(places) > 0 and len(places) % self.num_agents == 0 and int(places[0]) % self.num_agents == 0

@@ -72,7 +72,7 @@ class RecurrentConfig(Config):
     def _layers_fit(self) -> RecurrentConfig:
         if self.cell in ADDS_INPUT and self.bidirectional and self.encoder_layers > 1:
             raise ValueError(
-                f"{self.cell} needs inputs of its own width, so a second layer cannot read both directions"
+                f"{self.cell} needs inputs as wide as its state, so a second layer cannot read both directions"
             )
         if self.attention == "none" and (self.attention_values, self.first_state) != ("states", "encoder"):
             raise ValueError("attention_values and first_state can only be set if attention is not none")

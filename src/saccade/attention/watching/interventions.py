@@ -1,4 +1,4 @@
-"""What an edit changes in one call of attention: forbidden links, and heads whose output is replaced.
+"""What an edit changes in one call of attention: it forbids links (a query and a key) and replaces outputs of heads.
 
 ``edit`` says which attentions of a model to change and for how long. The code that computes attention asks this module
 what to change in a call: ``attend`` for Saccade's own layers, ``foreign.editing`` for all others.

@@ -56,7 +56,7 @@ class KeyWeight(NamedTuple):
 
 @contextmanager
 def _without_gradients() -> Iterator[None]:
-    """Read a trace without gradients and without being watched; computed statistics can be used in any later mode."""
+    """Read a trace unwatched and without gradients; the results can be used inside and outside inference mode."""
     with torch._C.DisableTorchFunction(), torch.inference_mode(False), torch.no_grad():
         yield
 
@@ -239,7 +239,7 @@ class Trace:
             )
 
     def _projected(self, vectors: Float[Tensor, "B H N V"], heads: range) -> Float[Tensor, "B H N E"]:
-        """Vectors of these heads, each multiplied by its head's part of W_O."""
+        """Return the vectors of these heads, each multiplied by its head's part of W_O."""
         after = self._segments[-1].call.after
         if after is None:
             raise OptionError(f"W_O of {self.name} was not kept; {KEEP_VALUES}.")
@@ -296,7 +296,7 @@ class Trace:
         self._num_columns = max(self._num_columns, call.shape[3])
 
     def crop(self, num_rows: int, num_columns: int) -> bool:
-        """Keep only the first rows and columns; if a kept row has weights beyond them, change nothing, return False."""
+        """Keep only the first rows and columns. If a kept row has weights beyond them, change nothing; return False."""
         kept = [segment for segment in self._segments if segment.start < num_rows]
         beyond = slice(num_columns, self._num_columns)
         if num_columns < self._num_columns and bool(self.tile(slice(0, num_rows), beyond).any()):

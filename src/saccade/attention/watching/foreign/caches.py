@@ -34,7 +34,7 @@ class _Left(NamedTuple):
 
 
 class Caches:
-    """For each module, the tensors that its last forward pass was given, and those that it left or returned."""
+    """For each module, the tensors in its last arguments when its pass began, and there or in its output at the end."""
 
     def __init__(self) -> None:
         self._given: dict[int, dict[int, _Left]] = {}

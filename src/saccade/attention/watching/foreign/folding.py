@@ -40,7 +40,7 @@ class Fold(NamedTuple):
         return query.ndim in (3, 4) and query.shape[:-2].numel() == self.num_texts * self.num_heads
 
     def is_plain(self, query: Tensor) -> bool:
-        """Whether the layout is torch's own: (texts, heads, ...), or (texts, ...) of one head."""
+        """Whether the layout is torch's own: (texts, heads, ...), or (texts, ...) with one head."""
         return not self.is_head_first and self.num_texts == query.shape[0]
 
     def unfold(self, tensor: Tensor) -> Tensor:

@@ -62,7 +62,7 @@ def unseen() -> Iterator[None]:
 
 
 def token(sequence: int | Ids, text: Ids, place: Ids) -> Ids:
-    """Return the ids of the tokens at these places of these texts of a sequence."""
+    """Return the ids of tokens, given the number of their sequence, of their text in the batch, and of their place."""
     return sequence * LIMIT + text * LENGTH + place + 1
 
 

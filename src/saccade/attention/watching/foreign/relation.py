@@ -2,8 +2,8 @@
 
 A call continues the last one in three cases:
 
-- Its keys are the earlier keys, bit for bit, followed by those of the new queries. If the decoder took some of the last
-  tokens back, their keys may be missing.
+- Its keys are the earlier keys, bit for bit, followed by those of the new queries. The keys of the last tokens may be
+  missing, if the decoder has discarded these tokens.
 - Its keys are a buffer of fixed size, in which at most as many columns changed as there are new queries, and a mask
   forbade these columns before.
 - Its keys are the same as before (cross-attention), and another attention of the same forward pass continues in one of
@@ -39,7 +39,7 @@ class Relation(Enum):
 
 
 class Move(NamedTuple):
-    """How a call continues the previous call, and how many of the last rows were taken back."""
+    """How a call continues the previous call, and how many of the last rows were discarded before it."""
 
     step: Relation
     back: int = 0
@@ -74,7 +74,7 @@ def step_between(last: Call, call: Call, is_self: bool = False) -> Move:
         if int(differs.sum(-1).max()) > allowed and _has_all(old, new, allowed):
             return Move(Relation.REORDERED)
     if is_self and torch.equal(old[:, :, :num_before], new[:, :, :num_before]):
-        return Move(Relation.GROWN, num_last - num_before)  # the last tokens were taken back
+        return Move(Relation.GROWN, num_last - num_before)  # the decoder discarded the last tokens
     was_kept = old[:, :, num_last - num_keys + num_queries :]
     return Move(Relation.SHIFTED if _has_all(was_kept, new[:, :, :-num_queries], 0) else Relation.NEW)
 

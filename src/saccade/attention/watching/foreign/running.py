@@ -82,7 +82,7 @@ class Audience(Protocol):
 
 
 def is_foreign(module: nn.Module) -> bool:
-    """Return whether a module may call torch's attention without recording the call, as Saccade's own modules do."""
+    """Return whether a module may call torch's attention and, unlike Saccade's modules, does not record the call."""
     return not type(module).__module__.startswith(PLAIN_MODULES) or isinstance(module, torch_modules.FAST)
 
 
