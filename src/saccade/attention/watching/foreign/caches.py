@@ -34,7 +34,10 @@ class _Left(NamedTuple):
 
 
 class Caches:
-    """For each module, the tensors in its last arguments when its pass began, and there or in its output at the end."""
+    """Remembers the tensors of the last forward pass of each module.
+
+    They are those in its arguments when it began, and those in its arguments and output when it ended.
+    """
 
     def __init__(self) -> None:
         self._given: dict[int, dict[int, _Left]] = {}
