@@ -101,7 +101,7 @@ def test_beam_search_is_refused(name: str, cache: dict[str, Any], length: int) -
             if kind == "encoder_attentions":
                 assert seen[pattern.format(1)].shape == (2, 3, 7, 7)
                 continue
-            with pytest.raises(OptionError, match=r"chosen anew between the steps, as in beam search"):
+            with pytest.raises(OptionError, match=r"replaced between the steps, as in beam search"):
                 seen[pattern.format(1)]
             assert pattern.format(1) not in seen
             assert f"{pattern.format(1)}: refused" in repr(seen)
