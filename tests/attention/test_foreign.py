@@ -419,7 +419,7 @@ def test_tensors_without_numbers_are_refused() -> None:
     ):
         with saccade.watch(layer) as seen:
             run()
-        with pytest.raises(OptionError, match="has no rows of numbers to show"):
+        with pytest.raises(OptionError, match="have no rows of numbers to show"):
             seen["attention"]
 
 
@@ -435,7 +435,7 @@ def test_a_call_that_cannot_be_told_leaves_those_beside_it() -> None:
         for _ in range(2):
             layer(QUERY, KEY)
             assert {label: trace.shape[2] for label, trace in seen.items()} == {"attention": 5, "attention#3": 3}
-            with pytest.raises(OptionError, match="has no rows of numbers to show"):
+            with pytest.raises(OptionError, match="have no rows of numbers to show"):
                 seen["attention#2"]
 
 
