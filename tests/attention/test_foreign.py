@@ -369,7 +369,7 @@ def test_written_out_attention_says_what_to_do() -> None:
     model = Eager()
     with saccade.watch(model) as seen:
         model(QUERY)
-    with pytest.raises(OptionError, match=r"the model writes out its softmax itself; .* pass them to saccade.view"):
+    with pytest.raises(OptionError, match=r"the model's own code computes its softmax; .* pass them to saccade.view"):
         seen["attention"]
 
 

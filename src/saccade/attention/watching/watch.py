@@ -40,7 +40,7 @@ UNREPORTED = (
     "that is compiled by TorchScript: attention there is not seen"
 )
 FAILED = "a later forward pass ended with an error, and is not shown"
-SOFTMAX_SEEN = "the model writes out its softmax itself"
+SOFTMAX_SEEN = "the model's own code computes its softmax"
 WRITTEN_OUT_NAME = " (written out)"
 BEAM_SEARCH = (
     "its last rows were hypotheses of a beam search, which share their keys; watch one forward pass over the finished "
@@ -128,7 +128,7 @@ class Watch(Mapping[str, Trace]):
 
     @property
     def gaps(self) -> Mapping[str, Gap]:
-        """The attentions that ran but cannot be shown, including those whose softmax the model writes out itself."""
+        """The attentions that ran but cannot be shown, including those whose softmax the model's own code computes."""
         self._steps.take_in(forwards.lineage.read)
         return self._steps.all_gaps
 

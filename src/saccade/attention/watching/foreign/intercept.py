@@ -50,7 +50,7 @@ __all__ = ["Forwards"]
 OWN_CALLER = "saccade.attention.attend"
 
 QKV = ("query", "key", "value")
-WRITTEN_OUT = "it is written out with a softmax, which does not show its queries and keys"
+WRITTEN_OUT = "it is computed in the model's own code, written out with a softmax, which hides its queries and keys"
 OTHER_KERNEL = "it is computed by {}, which does not show its weights; use scaled_dot_product_attention to see it"
 STORED = (
     "The forward method of a {} was stored before the model was watched or edited, and would now take another path, "
@@ -332,7 +332,7 @@ class Forwards(threading.local):
     ) -> None:
         """Note where the output of a function other than attention comes from.
 
-        If the function multiplies values by softmax weights, the model writes out an attention itself: report it.
+        If the function multiplies values by softmax weights, the model's own code computes an attention: report it.
         """
         found = self.lineage.follow(function, arguments, named, output)
         if self.lineage.is_lost:

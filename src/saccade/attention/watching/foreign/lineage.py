@@ -236,7 +236,7 @@ class Lineage:
     ) -> tuple[int, Marks] | None:
         """Pass the arguments' marks on to the output.
 
-        If the function multiplies values by the result of a softmax, the model writes out an attention itself: return
+        If the function multiplies values by the result of a softmax, the model's own code computes an attention: return
         the number of this attention and the attentions before it. Otherwise return None.
         """
         if isinstance(output, Tensor):
