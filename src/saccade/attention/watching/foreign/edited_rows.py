@@ -125,7 +125,7 @@ class EditedCalls:
 
 
 def _continues(last: _Last, query: Tensor, key: Tensor) -> bool:
-    """Return whether the keys of a call begin with the keys of the module's last call, followed by other keys."""
+    """Return whether the first keys of a call are those of the module's last call, one for each of its queries."""
     known, rows = last.key, last.query.shape[-2]
     is_alike = known.ndim == key.ndim and known.shape[:-2] == key.shape[:-2] and known.shape[-1] == key.shape[-1]
     if not is_alike or key.shape[-2] <= query.shape[-2] or torch.equal(known, key):
