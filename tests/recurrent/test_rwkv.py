@@ -84,5 +84,5 @@ def test_channel_mixing_by_hand() -> None:
 
 
 def test_another_width_is_refused() -> None:
-    with pytest.raises(ShapeError, match=r"Expected a last step of shape \(2, 6\), got \(2, 5\)"):
+    with pytest.raises(ShapeError, match=r"Expected last, the previous input, of shape \(2, 6\), got \(2, 5\)"):
         ChannelMixing(6, 7)(torch.zeros(2, 3, 6), torch.zeros(2, 5))

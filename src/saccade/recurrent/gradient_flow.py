@@ -2,7 +2,8 @@
 
 A vanilla network multiplies the gradient by its recurrent matrix at every step, so the gradient shrinks or grows like
 a power of the matrix's spectral radius (Bengio et al. 1994; Pascanu et al. 2013). The LSTM has a second path, along c,
-without any matrix: ∂c_T/∂c_t = f_T ⊙ ... ⊙ f_{t+1}. It shrinks with the forget gates, so it can still vanish.
+without any matrix: ∂c_T/∂c_t = f_T ⊙ ... ⊙ f_{t+1}. The gradient along this path is multiplied by a forget gate, which
+is less than 1, at every step, so it can still vanish.
 
 Shapes: T steps, D width, S width of the whole state (D, or 2D for the LSTM because of c).
 """
@@ -31,12 +32,12 @@ __all__ = ["GradientFlow", "gradient_flow"]
 
 @dataclass(frozen=True, eq=False)
 class GradientFlow:
-    """The norms measured in one run; entry t belongs to the gradient from step T back to step t = 0 ... T.
+    """What `gradient_flow` measured over T steps; entry t of `state` and `cell_path` is for step t, from 0 to T.
 
-    `state` holds the spectral norm of ∂h_T/∂h_t: the largest factor by which it stretches any direction. For the LSTM
-    this includes every path, with c_t held fixed. `cell_path` holds the norm of the path along c alone. The matrix of
-    that path is diagonal, so its spectral norm is the largest product of forget gates. `outputs` holds h after each
-    step.
+    `state` holds the spectral norm of ∂h_T/∂h_t: the largest factor by which this matrix stretches any vector. For the
+    LSTM, it includes every path from h_t to h_T, with c_t held fixed. `cell_path` holds the spectral norm of the path
+    along c alone (None for other cells). The matrix of that path is diagonal, so its spectral norm is the largest
+    product of forget gates. `outputs` holds h after each step.
     """
 
     cell: str
@@ -46,7 +47,7 @@ class GradientFlow:
     outputs: Float[Tensor, "T D"]
 
     def plot(self) -> Figure:
-        """Draw the norms in a new figure, on a logarithmic axis."""
+        """Draw the norms as a function of t in a new figure, with a logarithmic vertical axis."""
         with needs_extra("plots", "Drawing a picture"):
             from matplotlib.figure import Figure
 
@@ -81,7 +82,7 @@ def gradient_flow(
 
     If `cell` is a name, a new cell is created with orthogonal recurrent matrices, which stretch all directions equally.
     If it is a cell, such as a trained one, a copy of it is measured as it is, and `width` is not used. If
-    `spectral_radius` is given, every recurrent matrix is rescaled to it. The cell you pass never changes.
+    `spectral_radius` is given, every recurrent matrix is rescaled to have it. The cell you pass never changes.
     """
     if steps < 1:
         raise OptionError(f"steps must be at least 1, got {steps}.")

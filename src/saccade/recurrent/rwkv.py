@@ -1,13 +1,13 @@
-"""RWKV (Peng et al. 2023): a recurrent network that is trained on many steps at once, like attention.
+"""RWKV (Peng et al. 2023): a recurrent network that computes many steps at once in training, as attention does.
 
 Time mixing replaces attention. Every channel weighs the past by how long ago it was, not by a query:
 
     wkv_t = (Σ_{i<t} e^{-(t-1-i)w + k_i} v_i + e^{u+k_t} v_t) / (Σ_{i<t} e^{-(t-1-i)w + k_i} + e^{u+k_t})
 
 with a decay w > 0 and a bonus u for the current step, both learned for each channel. Channel mixing replaces the
-feed-forward layer. The input of both is mixed with the previous step, x̃_t = μ ⊙ x_t + (1-μ) ⊙ x_{t-1}.
+feed-forward layer. Both read a mixture of the current and the previous input, x̃_t = μ ⊙ x_t + (1-μ) ⊙ x_{t-1}.
 
-`wkv` computes many steps at once, in pieces; `wkv_step` computes one, from the two sums over the previous steps. Both
+`wkv` computes many steps, a few at a time; `wkv_step` computes one, from the two sums over the previous steps. Both
 factor out the largest exponent, so that no exponential overflows. Shapes: B batch, T steps, D width.
 """
 
@@ -30,7 +30,7 @@ NOTHING = -1e38
 
 
 class WKVState(NamedTuple):
-    """The sums over the steps so far, as numerator · e^exponent and denominator · e^exponent; each (B, D)."""
+    """The two sums over the steps so far: numerator · e^exponent and denominator · e^exponent; each field is (B, D)."""
 
     numerator: Tensor
     denominator: Tensor
@@ -48,7 +48,7 @@ def wkv_step(
     bonus: Float[Tensor, " D"],
     state: WKVState,
 ) -> tuple[Float[Tensor, "B D"], WKVState]:
-    """Compute one step: wkv_t, and the sums for the next step."""
+    """Compute one step; return wkv_t, and the sums that the next step needs."""
     above, below, largest = state
     now = torch.maximum(largest, bonus + key)
     old, new = torch.exp(largest - now), torch.exp(bonus + key - now)
@@ -65,7 +65,7 @@ def wkv(
     bonus: Float[Tensor, " D"],
     state: WKVState,
 ) -> tuple[Float[Tensor, "B T D"], WKVState]:
-    """Compute all steps in pieces; each piece is a weighted sum over its own steps and everything before it."""
+    """Return wkv_t for all steps, computed a few steps at a time, and the sums that the step after them needs."""
     found = []
     for keys, values in zip(torch.split(key, PIECE, dim=1), torch.split(value, PIECE, dim=1), strict=True):
         output, state = _piece(keys, values, decay, bonus, state)
@@ -98,7 +98,9 @@ def _piece(key: Tensor, value: Tensor, decay: Tensor, bonus: Tensor, state: WKVS
 def _shifted(x: Float[Tensor, "B T D"], last: Float[Tensor, "B D"]) -> Float[Tensor, "B T D"]:
     """Return x shifted by one step: each step gets the one before it, and the first gets ``last``."""
     if last.shape != (len(x), x.shape[-1]):
-        raise ShapeError(f"Expected a last step of shape {(len(x), x.shape[-1])}, got {tuple(last.shape)}.")
+        raise ShapeError(
+            f"Expected last, the previous input, of shape {(len(x), x.shape[-1])}, got {tuple(last.shape)}."
+        )
     return torch.cat([last.unsqueeze(1), x[:, :-1]], dim=1)
 
 
@@ -116,7 +118,7 @@ class TimeMixing(nn.Module):
     def forward(
         self, x: Float[Tensor, "B T D"], last: Float[Tensor, "B D"], sums: WKVState
     ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B D"], WKVState]:
-        """The output of each step, and the state for the next ones: the last input and the sums."""
+        """Return the output of each step, and the state that the next step needs: the last input and the sums."""
         before = _shifted(x, last)
         to_r, to_k, to_v = (before + mix * (x - before) for mix in self.mix)
         gate, key, value = torch.sigmoid(self.receptance(to_r)), self.key(to_k), self.value(to_v)

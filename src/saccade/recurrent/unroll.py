@@ -1,6 +1,7 @@
-"""One loop over time for every cell, with lengths, directions and truncation, and faster kernels where they exist.
+"""Run recurrent cells over sequences, forwards or backwards, with padding and with truncated back-propagation.
 
-`unroll` runs one cell over a batch of sequences. `Recurrent` stacks cells in layers and directions.
+`unroll` runs one cell over a batch of sequences, with a fused kernel if the cell has one. `Recurrent` stacks cells in
+layers, each with one direction or two.
 
 Shapes: B batch, T steps, I input width, D width of the state.
 """
@@ -43,11 +44,12 @@ def unroll(
 ) -> tuple[Float[Tensor, "B T D"], State]:
     """Run the cell over every sequence; returns h after each step and the state after the last step.
 
-    In the padding the output is zero and the state does not change; the values in the padding never matter. `reverse`
+    In the padding the output is zero and the state does not change; what x contains there never matters. `reverse`
     reads each sequence from its end to its start; output t still belongs to input t. `truncate` limits
-    back-propagation through time: no gradient flows back through the state that enters step k·truncate, counted in
-    reading order. The kernel "equation" calls the cell's own `step`. "fused" computes the same equations with torch's
-    kernel or with our loop in `kernels/gated_cells.py`. "auto" is "fused" for cells that have such a kernel.
+    back-propagation through time: after every `truncate` steps, in reading order, the state is detached, so that no
+    gradient flows back further. The kernel "equation" calls the cell's own `step`. "fused" computes the same equations
+    with torch's kernel or with our loop in `kernels/gated_cells.py`. "auto" is "fused" for cells that have such a
+    kernel, else "equation".
     """
     _check_sequence(cell, x, lengths, truncate)
     state = cell.initial(len(x)) if state is None else state
@@ -178,7 +180,7 @@ class Recurrent(nn.Module):
         lengths: Int[Tensor, " B"] | None = None,
         state: RecurrentState | None = None,
     ) -> tuple[Float[Tensor, "B T D*directions"], RecurrentState]:
-        """The last layer's output at every step, and the final state of each layer and direction."""
+        """Return the last layer's output at every step, and the final state of each layer and direction."""
         states = iter(self._checked(state, len(x)))
         final: list[State] = []
         for number, cells in enumerate(self._cells()):
@@ -199,14 +201,14 @@ class Recurrent(nn.Module):
         return x, tuple(final)
 
     def initial(self, batch: int) -> RecurrentState:
-        """Zeros for every layer and direction."""
+        """Return the state before the first step: zeros for every layer and direction."""
         return tuple(cell.initial(batch) for cells in self._cells() for cell in cells)
 
     def step(self, x: Float[Tensor, "B I"], state: RecurrentState) -> tuple[Float[Tensor, "B D"], RecurrentState]:
-        """Pass one input through all layers, for a decoder that produces its inputs step by step."""
+        """Run one step through all layers, for a decoder that generates token by token; return the output and state."""
         if self.directions == 2:
             raise OptionError(
-                "A bidirectional network cannot run step by step, because its backward direction starts at the end."
+                "A bidirectional network cannot run step by step, because it also reads backwards from the end."
             )
         if x.dim() != 2 or x.shape[1] != self.input_width:
             raise ShapeError(f"Expected x of shape (B, {self.input_width}), got {tuple(x.shape)}.")
@@ -233,7 +235,7 @@ class Recurrent(nn.Module):
 
 
 def reorder(state: RecurrentState, index: Int[Tensor, " N"]) -> RecurrentState:
-    """Select rows of a state, as beam search does: row n of the result is row index[n]."""
+    """Select rows of a state, as beam search does: row n of the result is row index[n] of `state`."""
     return tuple(tuple(part.index_select(0, index) for part in parts) for parts in state)
 
 
