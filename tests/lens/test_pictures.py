@@ -176,7 +176,7 @@ def test_where_a_picture_cannot_be_saved(tmp_path: Path) -> None:
     figure = draw_weights(WEIGHTS, ROWS, COLUMNS)
     with pytest.raises(FileError, match=r"saved as .png, .svg, .pdf, not as .gif"):
         save(figure, tmp_path / "a.gif")
-    with pytest.raises(FileError, match="not as a name without suffix"):
+    with pytest.raises(FileError, match="not as a file without a suffix"):
         save(figure, tmp_path / "a")
     with pytest.raises(FileError, match=r"a.png: the picture cannot be written: No such file or directory"):
         save(figure, tmp_path / "nowhere" / "a.png")

@@ -1,7 +1,7 @@
-"""Extensions of matplotlib: text without markup or formulas, and figures that show themselves in a notebook.
+"""Extensions of matplotlib: text that is never read as a formula, and figures that notebooks display without pyplot.
 
-This is the only module of the package that imports matplotlib when it is imported; the others import this one only
-when they draw.
+This is the only module of the package that imports matplotlib at import time; the other modules import this one only
+inside their drawing functions.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _settings = threading.RLock()
 
 
 class Picture(Figure):
-    """A figure that a notebook shows as a picture, without pyplot."""
+    """A matplotlib figure that a notebook displays as a PNG picture, without pyplot."""
 
     def __init__(self, background: str) -> None:
         super().__init__(dpi=DPI, facecolor=background)
@@ -64,7 +64,10 @@ class Picture(Figure):
 
 
 class Label(Text):
-    """Text in which code points replace characters that no font has; an SVG contains the original text, ``whole``."""
+    """Text that shows a code point such as U+1F600 for each character that no installed font has.
+
+    ``whole`` is the original text, which is what an SVG file contains.
+    """
 
     def __init__(self, x: float, y: float, text: str, size: float = LABEL_SIZE, **how: Any) -> None:
         self.whole = text
@@ -79,13 +82,19 @@ class Label(Text):
 
 
 def printable(text: str) -> str:
-    """Replace characters that no font has by their code points, and shorten the result to a label's length."""
+    """Return the text with a code point for each character that no installed font has, shortened to a label's length.
+
+    A text that the fonts can show completely is returned unchanged, at any length.
+    """
     shown = "".join(character if ord(character) in _code_points() else code_point(character) for character in text)
     return text if shown == text else shorten(shown, max(LABEL_CELLS, len(text)))
 
 
 def colormap(*, dark: bool = False, differences: bool = False) -> Colormap:
-    """Return the scale of ``colours`` for matplotlib: 256 samples of weights, or 511 of differences in -1..1."""
+    """Return the project's colour scale as a matplotlib colormap.
+
+    It has 256 colours for weights from 0 to 1, or with ``differences`` 511 colours for differences from -1 to 1.
+    """
     if differences:
         colours, name = difference_ramp(np.linspace(-1, 1, 511), dark=dark), "saccade-differences"
     else:
@@ -94,7 +103,10 @@ def colormap(*, dark: bool = False, differences: bool = False) -> Colormap:
 
 
 def extent_of(figure: Figure) -> tuple[float, float, float, float]:
-    """Return left, bottom, right and top of the drawing in inches, with the longer form of every text."""
+    """Return left, bottom, right and top of the drawing in inches.
+
+    They leave room for both forms of each text: the original, and the one with code points for missing characters.
+    """
     boxes = [figure.get_tightbbox()]
     if any(isinstance(text, Label) and text.whole != text.get_text() for text in figure.findobj(Label)):
         with full_text(figure):
@@ -105,7 +117,7 @@ def extent_of(figure: Figure) -> tuple[float, float, float, float]:
 
 @contextmanager
 def fixed_settings() -> Iterator[None]:
-    """Fix the settings that the output depends on, and silence warnings about characters that no font has."""
+    """Inside the block, fix the settings that files depend on, and silence warnings about missing glyphs."""
     with _settings, matplotlib.rc_context(), warnings.catch_warnings():
         matplotlib.rcParams.update(_FIXED)
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
@@ -114,7 +126,7 @@ def fixed_settings() -> Iterator[None]:
 
 @contextmanager
 def full_text(figure: Figure | None) -> Iterator[None]:
-    """Show the characters themselves instead of their code points while an SVG is written."""
+    """Inside the block, the figure's labels have their original text instead of code points, as an SVG file needs."""
     labels = [] if figure is None else [found for found in figure.findobj(Label) if isinstance(found, Label)]
     for found in labels:
         found.set_text(found.whole)

@@ -32,9 +32,10 @@ def bars(
     caption: str | None = None,
     dark: bool = False,
 ) -> Figure:
-    """Draw a bar for each value, with its name at the left and its number at the end; 1 is the whole width.
+    """Draw a horizontal bar for each value, with its name on the left and its number at the end.
 
-    ``marks`` are lines drawn across the bars; ``caption`` is written below them. Longer bars have a stronger colour.
+    A bar of value 1 spans the whole width, and longer bars have a stronger colour. ``marks`` has a number for each
+    bar at which a line is drawn across it, or None for no line; ``caption`` is written below the chart.
     """
     if not 0 < len(names) == len(values) <= _MOST:
         raise OptionError(f"A bar chart takes 1 to {_MOST} values, each with a name, not {len(values)}.")

@@ -1,8 +1,8 @@
 """A canvas for matplotlib that is measured in inches.
 
 A figure is built without pyplot and grows with its content, so labels are never cut off and never overlap. The text
-of a token is never interpreted as mathematics or markup. PNG and PDF show a character that no font of this machine
-has by its code point. An SVG keeps text as text, so it can be searched and the browser can render any script.
+of a token is never interpreted as mathematics or markup. PNG and PDF files show the code point of a character that no
+font of this machine has. An SVG keeps text as text, so it can be searched and the browser can render any script.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ThemeName = Literal["light", "dark"]
 
 @contextmanager
 def drawing(title: str | None = None, *, dark: bool) -> Iterator[Canvas]:
-    """Yield a canvas to draw on; afterwards add the title and fit the figure to its content."""
+    """Yield a canvas to draw on; when the block ends, add the title and fit the size of the figure to its content."""
     from saccade.lens.figures.artists import fixed_settings
 
     with fixed_settings():
@@ -43,7 +43,8 @@ class Canvas:
     """A figure measured in inches, with x to the right and y downwards. Coordinates may be negative.
 
     matplotlib's own layouts shrink the content to a figure of fixed size. Here cells and letters keep their size and
-    the figure grows. While it is being drawn, it is one inch wide and high, which makes its units inches.
+    the figure grows. Until `finish` sets its size, the figure is one inch wide and high, so that matplotlib's figure
+    coordinates are inches.
     """
 
     def __init__(self, *, dark: bool) -> None:
@@ -55,7 +56,7 @@ class Canvas:
         self._measured: dict[tuple[object, ...], tuple[float, float]] = {}
 
     def axes(self, left: float, top: float, width: float, height: float) -> Axes:
-        """Add an area without frame and ticks."""
+        """Add matplotlib axes without frame and ticks at this position, in inches."""
         width, height = max(width, 1e-3), max(height, 1e-3)
         axes = self.figure.add_axes((left, -top - height, width, height))
         axes.set_axis_off()
@@ -63,7 +64,10 @@ class Canvas:
 
     @property
     def extent(self) -> tuple[float, float, float, float]:
-        """Left, top, right and bottom of the drawing so far, measured with the longer form of every text."""
+        """Left, top, right and bottom of what has been drawn so far, in inches.
+
+        They leave room for both forms of each text: the original, and the one with code points for missing characters.
+        """
         from saccade.lens.figures.artists import extent_of
 
         left, bottom, right, top = extent_of(self.figure)
@@ -87,7 +91,10 @@ class Canvas:
         self.figure.set_size_inches(width, height)
 
     def measure(self, text: str, size: float = LABEL_SIZE, rotation: float = 0, **how: Any) -> tuple[float, float]:
-        """Return the width and height of a text in inches: the larger of its size as given and as it is printed."""
+        """Return the width and height that a text needs, in inches.
+
+        Each is the larger one of two: of the original text, and of the text with code points for missing characters.
+        """
         from saccade.lens.figures.artists import Label, printable
 
         key = (text, size, rotation, *sorted(how.items()))
@@ -110,7 +117,7 @@ class Canvas:
         self.figure.texts.append(drawn)
 
     def write_in(self, axes: Axes, x: float, y: float, text: str, size: float = LABEL_SIZE, **how: Any) -> None:
-        """Write a text into an area, at a position in the area's own coordinates."""
+        """Write a text into ``axes``, at a position in the data coordinates of these axes."""
         from saccade.lens.figures.artists import Label
 
         settings = {"ha": "left", "va": "center_baseline", "color": self.colours.text, **how}

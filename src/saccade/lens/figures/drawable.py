@@ -1,4 +1,4 @@
-"""The weights of a view as a figure draws them: single weights if there are few, otherwise an overview."""
+"""The weights that a figure draws: single weights, or for long inputs an overview, whose cells combine many weights."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ MOST_TOKENS = 200
 
 
 def as_array(values: Tensor) -> Array:
-    """Convert numbers for matplotlib without changing them: float64 holds every float32."""
+    """Convert numbers to float64 for matplotlib, which represents every float32 exactly."""
     array: Array = values.detach().cpu().double().numpy()
     return array
 
 
 def weights_to_draw(view: View, name: str, head: Head, words: bool, progress: ReportProgress | None) -> Overview:
-    """Return single weights if there are few, otherwise an overview."""
+    """Return every single weight if there are at most `MOST_TOKENS` tokens per side, otherwise an overview.
+
+    A cell of an overview is the mean or maximum of a block of weights.
+    """
     rows, columns = view.axes(name)
     if max(rows.size(words), columns.size(words)) <= MOST_TOKENS:
         return Overview(view.matrix(name, head, words=words), (1, 1), "max", exact=True)
@@ -53,7 +56,7 @@ def _of_words(view: View, name: str, head: Head) -> Overview:
 
 
 def scale_end(scale: float | None, values: Array) -> float:
-    """Return the number drawn in the strongest colour: ``scale``, or the largest value if that is None."""
+    """Return the number drawn in the strongest colour: ``scale``, or the largest of ``values`` if ``scale`` is None."""
     if scale is not None:
         if not scale > 0:
             raise OptionError(f"scale must be above 0, not {scale}.")

@@ -25,23 +25,23 @@ _FORMATS: dict[str, dict[str, str | None]] = {
 
 
 def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
-    """Save a figure as PNG, SVG or PDF, depending on the suffix of the file."""
+    """Save a figure as PNG, SVG or PDF, depending on the suffix of ``path``, and return the path."""
     path = Path(path)
     return write_file(path, encode(figure, check_suffix(path)), "picture")
 
 
 def check_suffix(path: Path) -> str:
-    """Return the suffix of a picture file. Raises an error if pictures cannot be saved in that format."""
+    """Return the suffix of ``path`` in lower case, or raise an error if figures cannot be saved in that format."""
     suffix = path.suffix.lower()
     if suffix not in _FORMATS:
         raise FileError(
-            f"{path}: a picture can be saved as {', '.join(_FORMATS)}, not as {suffix or 'a name without suffix'}."
+            f"{path}: a picture can be saved as {', '.join(_FORMATS)}, not as {suffix or 'a file without a suffix'}."
         )
     return suffix
 
 
 def encode(figure: Figure, suffix: str) -> bytes:
-    """Return the content of a picture file with this suffix."""
+    """Return the figure as the bytes of a file with this suffix: ``.png``, ``.svg`` or ``.pdf``."""
     from saccade.lens.figures.artists import fixed_settings, full_text
 
     content = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Draw all heads of all layers at once: a grid of small pictures, or one number for each head."""
+"""Draw all heads of all layers at once: a grid of small heat maps, or the entropy and distance of each head."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ def grid(
     theme: ThemeName = "light",
     progress: ReportProgress | None = None,
 ) -> Figure:
-    """Draw a row for each attention and a column for each head; queries run downwards and keys to the right.
+    """Draw a small heat map of each head, with a row for each attention layer and a column for each head.
 
-    ``scale`` is the weight drawn in the strongest colour; None takes the largest weight.
+    In each heat map, queries run downwards and keys to the right. ``scale`` is the weight drawn in the strongest
+    colour; None takes the largest weight.
     """
     names = _chosen(view, names)
     most_heads = max(view.heads(name) for name in names)
@@ -72,7 +73,7 @@ def entropy(
     theme: ThemeName = "light",
     progress: ReportProgress | None = None,
 ) -> Figure:
-    """Draw each head's mean entropy in bits, and for self-attention its mean distance in tokens."""
+    """Draw each head's mean entropy in bits, and for self-attention how many tokens away it attends on average."""
     names = _chosen(view, names)
     title = title or "; ".join(view.left_out) or None
     bits, away = _measured(view, names, progress)
@@ -98,7 +99,7 @@ def entropy(
 def _chosen(view: View, names: Sequence[str] | None) -> list[str]:
     chosen = view.names if names is None else list(names)
     if not chosen:
-        raise OptionError("A picture of all heads needs at least one attention; names is empty.")
+        raise OptionError("A picture of all heads needs at least one attention, but names is empty.")
     return chosen
 
 

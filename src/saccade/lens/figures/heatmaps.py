@@ -1,4 +1,4 @@
-"""Draw figures of one matrix: a heat map, an alignment beside gold links, a rollout, a difference between inputs."""
+"""Draw one matrix: a heat map, an alignment beside the gold links, a rollout, or the difference between two inputs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def heatmap(
     theme: ThemeName = "light",
     progress: ReportProgress | None = None,
 ) -> Figure:
-    """Draw one head, or the mean or maximum of all heads, with tokens on both axes.
+    """Draw the weights of one head, or the mean or maximum of all heads, with tokens on both axes.
 
     ``scale`` is the weight drawn in the strongest colour; None takes the largest weight.
     """
@@ -72,7 +72,11 @@ def alignment(
     title: str | None = None,
     theme: ThemeName = "light",
 ) -> Figure:
-    """Draw a cross-attention between words, with the gold links outlined in it and drawn beside it."""
+    """Draw the weights of a cross-attention between words.
+
+    If there are gold links (the true links between the words), their cells are outlined, and a second matrix beside
+    the first shows the gold links alone.
+    """
     across = [other for other in view.names if not view.is_self(other)]
     if name is None and not across:
         raise OptionError(f"An alignment needs cross-attention; there is none among {', '.join(view.names)}.")
@@ -103,7 +107,7 @@ def rollout(
     title: str | None = None,
     theme: ThemeName = "light",
 ) -> Figure:
-    """Draw how much of each token reaches each output of a stack of self-attentions (Abnar & Zuidema 2020)."""
+    """Draw how much of each input token reaches each output of a stack of self-attentions (Abnar & Zuidema 2020)."""
     matrix = as_array(view.rollout(stack, heads, words=words, assume_only_attention=True))
     stack = stack or next(iter(view.stacks))
     names = view.stacks[str(stack)]
@@ -128,7 +132,10 @@ def difference(
     title: str | None = None,
     theme: ThemeName = "light",
 ) -> Figure:
-    """Draw the weights of this input minus those of another, between common tokens: blue for more, orange for less."""
+    """Draw the weights of ``view`` minus those of ``other``, between the tokens that both inputs share.
+
+    Blue cells have more weight in ``view``, orange cells have less.
+    """
     name = name or view.names[-1]
     found = view.difference(other, name, head, words=words)
     matrix = as_array(found.values)

@@ -1,4 +1,4 @@
-"""A matrix of cells with its labels and the scale below it, from which most figures are made."""
+"""Draw a matrix of cells with labels and a colour scale below it, the building block of most figures."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def cell_size(count: int) -> float:
 
 
 def places(labels: Sequence[str]) -> LabelPlaces:
-    """Place a label at the middle of each cell."""
+    """Return each label with its position, the middle of its cell, counted in cells."""
     return [(number + 0.5, text) for number, text in enumerate(labels)]
 
 
 @dataclass(frozen=True)
 class Scale:
-    """The range of numbers that the colours cover; the middle of a scale of differences is 0."""
+    """The range of numbers that the colours cover: 0 to ``high``, or -``high`` to ``high`` for differences."""
 
     high: float = 1.0
     differences: bool = False
@@ -74,7 +74,7 @@ class Scale:
         return {"cmap": colormap(dark=dark, differences=self.differences), "norm": Normalize(self.low, self.high)}
 
     def draw(self, page: Canvas, left: float, top: float, largest: float = 0.0, *, gold: bool = False) -> None:
-        """Draw a bar that says what the shades mean, with its top left corner at this position."""
+        """Draw a colour bar that says which number each shade means, with its top left corner at this position."""
         from matplotlib.patches import Rectangle
 
         axes = page.axes(left, top, _BAR_WIDTH, _BAR_HEIGHT)
@@ -136,7 +136,10 @@ class Panel:
         gold: Iterable[WordLink] = (),
         row_labels: bool = True,
     ) -> Axes:
-        """Draw the matrix with its top left corner at this position; ``numbers`` formats the text of a cell."""
+        """Draw the matrix with its top left corner at this position.
+
+        ``numbers`` turns a value into the text written into its cell; None leaves the cells without text.
+        """
         from matplotlib.patches import Rectangle
 
         axes = self.page.axes(left, top, self.width, self.height)
@@ -205,8 +208,9 @@ def draw_weights(
 ) -> Figure:
     """Draw a matrix of weights as a heat map, shaded from 0 (the background) to 1.
 
-    ``gold`` are links to outline, as (source, target), which is (column, row). ``values`` writes the rounded numbers
-    into the cells, leaving those below 0.005 blank; by default this is done if there are few tokens.
+    ``gold`` are true links, whose cells are outlined; each link is a pair (source, target), which is (column, row).
+    ``values`` writes the rounded numbers into the cells, leaving those below 0.005 blank; by default they are written
+    if there are at most 13 tokens per side.
     """
     matrix = _checked(weights, rows, columns)
     return draw_matrix(
@@ -232,7 +236,7 @@ def draw_matrix(
     dark: bool = False,
     values: bool | None = None,
 ) -> Figure:
-    """Draw a title, a matrix with its labels, and the scale below it."""
+    """Draw a title, a matrix with its labels, and the colour scale below it."""
     few = max(matrix.shape) <= FEW_TOKENS
     write = (lambda value: f"{value:+.2f}" if abs(value) >= 0.005 else "") if scale.differences else weight_text
     with drawing(title, dark=dark) as page:
@@ -264,7 +268,7 @@ def _checked(weights: Tensor | np.ndarray, rows: Sequence[str], columns: Sequenc
     if max(matrix.shape) > MOST_LABELLED:
         raise TooLargeError(
             f"A heat map can have at most {MOST_LABELLED} tokens per side, not {matrix.shape[0]} by {matrix.shape[1]}; "
-            "draw a part of it."
+            "draw only some of its rows and columns."
         )
     strange = matrix[~(np.isfinite(matrix) & (matrix >= 0))]
     if strange.size:

@@ -1,4 +1,4 @@
-"""Draw an image beside copies of it, each overlaid with the weights of its patches for one word or step."""
+"""Draw an image beside copies of it, each overlaid with the attention weights of one word or step on its patches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ _CAPTION = 24  # maximum number of letters in a caption
 
 
 def overlays(image: ArrayLike, over: Sequence[Overlay], *, title: str | None = None, dark: bool = False) -> Figure:
-    """Draw the image, then a grey copy for each overlay; the largest weight of all has the strongest colour."""
+    """Draw the image, then a grey copy for each overlay of attention weights.
+
+    All overlays share one colour scale: the strongest colour is the largest weight of all of them.
+    """
     pixels = checked_image(image)
     weights = check_overlays(over)
     largest = max((float(grid.max()) for _, grid in weights), default=0.0)
@@ -72,7 +75,7 @@ def draw_image(
     over: Array | None = None,
     scale: Scale | None = None,
 ) -> None:
-    """Draw an image at this left, top, width and height, overlaid with the weights of its patches."""
+    """Draw an image at ``place`` (left, top, width, height), overlaid with ``over``, the weights of its patches."""
     axes = page.axes(*place)
     axes.imshow(pixels, cmap="gray", vmin=0, vmax=1, interpolation="nearest", aspect="auto")
     if over is not None and scale is not None:

@@ -1,4 +1,4 @@
-"""Draw a matrix of base pairs: probabilities above the diagonal, true pairs below it, and the chosen pairs as arcs."""
+"""Draw a matrix of RNA base pairs: probabilities above the diagonal, true pairs below it, predicted pairs as arcs."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ def pair_matrix(
     title: str | None = None,
     dark: bool = False,
 ) -> Figure:
-    """Draw probabilities above the diagonal, and the true pairs (or the chosen ones if there are none) below it.
+    """Draw the probability of each pair of positions above the diagonal, and the true pairs below it.
 
-    The arcs are the chosen pairs; wrong pairs have another colour.
+    If ``true`` is None, the ``chosen`` pairs are below the diagonal instead. Above the matrix, an arc is drawn for
+    each chosen pair; if it is not one of the true pairs, it has another colour.
     """
     length = len(probability)
     shown = np.triu(probability, 1)

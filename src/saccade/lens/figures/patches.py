@@ -35,7 +35,7 @@ def patches(
     title: str | None = None,
     theme: ThemeName = "light",
 ) -> Figure:
-    """Draw an image beside a grey copy of it that is overlaid with the weights of its patches.
+    """Draw an image beside a grey copy of it that is overlaid with the weights of one query on its patches.
 
     Args:
         image: pixels (H, W) or (H, W, 3), as bytes or as numbers from 0 to 1.
@@ -49,7 +49,7 @@ def patches(
     first = int(class_token)
     if len(weights) != first + grid[0] * grid[1]:
         expected = f"{grid[0]}×{grid[1]} patches" + (" and a class token" if class_token else "")
-        raise ShapeError(f"{name} has {len(weights)} keys, but {expected} would be {first + grid[0] * grid[1]}.")
+        raise ShapeError(f"{name} has {len(weights)} keys, but {expected} need {first + grid[0] * grid[1]}.")
     over = weights[first:].reshape(grid)
     end = Scale(scale_end(scale, over))
     query = "mean of all queries" if row == "mean" else "class token" if class_token and row == 0 else f"query {row}"

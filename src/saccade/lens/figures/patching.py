@@ -1,4 +1,4 @@
-"""Draw the effects of activation patching."""
+"""Draw the effects of activation patching: how much of the clean result each patched head restores."""
 
 from __future__ import annotations
 
@@ -23,14 +23,18 @@ __all__ = ["draw_patching"]
 def draw_patching(
     found: Patching, tokens: Sequence[str] | None, names: Sequence[str] | None, title: str | None, theme: ThemeName
 ) -> Figure:
-    """Draw heads as rows and positions as columns, or layers and heads if all positions were patched at once."""
+    """Draw how much of the difference between the clean and the corrupted input each patch restores.
+
+    Rows are heads and columns are positions. If all positions were patched at once, rows are layers and columns heads.
+    """
     chosen = found.names if names is None else list(names)
     shares = [found.shares(name).double().numpy() for name in chosen]
     sizes = {share.shape[1] for share in shares}
     if len(sizes) != 1:
         lengths = ", ".join(map(str, sorted(sizes)))
         raise OptionError(
-            f"All attentions of a picture must have the same number of queries, not {lengths}; choose some names."
+            f"All attentions of a picture must have the same number of queries, but these have {lengths}; choose "
+            "attentions of equal length with names."
         )
     (num_columns,) = sizes
     if found.has_positions:
@@ -49,7 +53,8 @@ def draw_patching(
         rows, columns = [visible(name) for name in chosen], [f"head {head}" for head in range(widest)]
     if max(matrix.shape) > MOST_LABELLED:
         raise OptionError(
-            f"A picture can have at most {MOST_LABELLED} rows or columns, not {max(matrix.shape)}; choose fewer names."
+            f"A picture can have at most {MOST_LABELLED} rows or columns, not {max(matrix.shape)}; choose fewer "
+            "attentions with names."
         )
     missing = len(found.coverage.refused) + len(found.coverage.unseen)
     said = title or "; ".join(

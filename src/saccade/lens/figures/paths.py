@@ -1,4 +1,4 @@
-"""Draw paths in the plane: where agents came from, where they may go, and which agents one agent attends to."""
+"""Draw paths of moving agents: where they came from, where they may go, and which agents one of them attends to."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ def draw_paths(
     title: str | None = None,
     dark: bool = False,
 ) -> Figure:
-    """Draw observed paths as solid lines, the most likely futures dashed, sampled futures faint, true ones dotted.
+    """Draw observed paths as solid lines, the most likely futures dashed, sampled futures faint, true futures dotted.
 
     ``weights`` are how much the first prediction of the agent ``chosen`` attends to each observed time step of every
-    agent. The thickness of a line shows the total weight of an agent, and the size of a dot the weight of a time step.
+    agent: the thickness of a line from ``chosen`` to another agent shows the total weight of that agent, and the size
+    of a dot the weight of a time step.
     """
     parts = [past, likely, *drawn, *([] if true is None else [true])]
     every = np.concatenate([part.reshape(-1, 2) for part in parts])
