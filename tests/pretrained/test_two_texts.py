@@ -211,7 +211,7 @@ def test_if_no_label_is_chosen_no_change_is_measured(tmp_path: Path) -> None:
     theirs.config.problem_type = "multi_label_classification"
     with torch.no_grad():
         theirs.classifier.bias.fill_(-1000.0)
-    with pytest.raises(OptionError, match="The model chose no label or word, so there is no change to measure"):
+    with pytest.raises(OptionError, match="The model chose no label or word, so the effect of leaving out a word"):
         list(words_left_out(saccade.open(with_words(theirs, tmp_path)), "the dog", {}))
 
 

@@ -133,7 +133,8 @@ def test_what_costs_too_much_is_refused_with_the_limit(folders: dict[str, Path],
     client = runner.start(models).client
     answer = client.post("/api/models/tiny/predict", json={"inputs": [SENTENCES[0]] * 100, "options": {"beam": 32}})
     assert answer.status_code == 413
-    assert "token steps (tokens read and written, times the beam or the samples); the limit is 10,000" in answer.text
+    assert "token steps (tokens read and written, times the beam size or the number of samples)" in answer.text
+    assert "the limit is 10,000" in answer.text
 
 
 def test_what_is_quick_does_not_wait_for_what_is_long(folders: dict[str, Path]) -> None:

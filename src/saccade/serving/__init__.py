@@ -1,4 +1,4 @@
-"""Models over HTTP: an API for programs, and the studio, a page for people.
+"""Serve models over HTTP, with an API for programs and the studio, a web page that shows how the models attend.
 
 A request names one of the models that the server was started with, never a file. Each model computes in its own threads
 (``batching``); all input from outside is checked before it reaches a model (``guard``, ``inputs``, ``limits``).

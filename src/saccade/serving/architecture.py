@@ -1,4 +1,4 @@
-"""The blocks of a model in order, with their parameters, their matrices and their attentions."""
+"""Describe the blocks of a model in order, with their parameters, their matrices and their attention layers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ __all__ = ["describe_architecture"]
 
 
 def describe_architecture(model: nn.Module) -> dict[str, Any]:
-    """Describe every block that has parameters: each layer of a stack, and each module outside the stacks."""
+    """Return the number of parameters, and a description of every block that has any.
+
+    A block is a layer of a stack (a ``ModuleList``), or a module outside the stacks.
+    """
     layers = {id(layer): (name, layer) for name, layer in editable(model).items()}
     blocks = [_block(name, module, layers) for name, module in _blocks(model)]
     counted = {id(parameter): parameter.numel() for parameter in model.parameters()}

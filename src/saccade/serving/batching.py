@@ -4,10 +4,12 @@ A network answers ten texts in little more time than one, so inputs of several r
 do not share a batch: the other texts in a batch would change the random numbers.
 
 Each model has two threads: one for quick requests (a sentence or a few), one for long ones. So a short request never
-waits for one that takes minutes. In each thread, a turn is sized to take about ``Limits.turn`` seconds (``Pace``).
+waits for one that takes minutes. In each thread, requests take turns; a turn gets as much work as can be done in about
+``Limits.turn`` seconds (``Pace``).
 
 Clients that were answered together usually ask again together, a moment later. So after a batch, a thread waits briefly
-for them (``GATHER``); if it started at once with the few that were waiting, batches would stay half as large.
+for them (``GATHER``); if it started at once with the few requests that were waiting, batches would only be half as
+large.
 """
 
 from __future__ import annotations
@@ -70,12 +72,12 @@ class Batcher:
 
     @property
     def batches(self) -> int:
-        """Number of times the model was called."""
+        """The number of turns so far; in each, a thread computes a batch or runs a function."""
         return sum(lane.batches for lane in self.lanes.values())
 
     @property
     def answered(self) -> int:
-        """Number of inputs answered."""
+        """The number of inputs answered so far."""
         return sum(lane.answered for lane in self.lanes.values())
 
     @property
@@ -83,9 +85,10 @@ class Batcher:
         return sum(lane.busy_seconds for lane in self.lanes.values())
 
     def predict(self, inputs: Sequence[Any], options: dict[str, Any]) -> Computation[list[Answer]]:
-        """Answer inputs that have been checked, in one batch with other requests that have the same options.
+        """Queue inputs to be answered, in one batch with other requests that have the same options; return the pending
+        answers. The inputs must already have been checked.
 
-        Counting the tokens of long texts takes time, so call this method in a thread for long texts.
+        This method counts the tokens, which takes time for long texts, so call it in a thread for them.
         """
         key = None if self.predictor.is_drawn(options) else repr(sorted(options.items()))
         costs = self._costs(inputs, options)
@@ -98,8 +101,10 @@ class Batcher:
         options: dict[str, Any] | None = None,
         tokens: int = 0,
     ) -> Computation[Result]:
-        """Run a function in one of the model's threads. It should take about as long as answering ``inputs`` or, if
-        there are none, as reading ``tokens`` tokens; this estimate decides which thread runs it.
+        """Queue a function to be run in one of the model's threads; return its pending result.
+
+        Which thread runs it depends on how long it is expected to take: as long as answering ``inputs`` or, if there
+        are none, as reading ``tokens`` tokens.
 
         If the function returns a generator, other requests get their turn whenever it yields, and the result is the
         return value of the generator.
@@ -108,7 +113,7 @@ class Batcher:
         return self._put(Job(client_address.get(), costs, function))
 
     def close(self) -> None:
-        """Answer all requests that are waiting, then stop."""
+        """Answer all requests that are waiting, then end the threads."""
         for lane in self.lanes.values():
             lane.close()
 
@@ -121,8 +126,9 @@ class Batcher:
         if total > limits.cost:
             raise Refused(
                 413,
-                f"This needs up to {total:,} token steps (tokens read and written, times the beam or the samples); "
-                f"the limit is {limits.cost:,}: send fewer or shorter inputs, or ask for fewer or shorter answers.",
+                f"This needs up to {total:,} token steps (tokens read and written, times the beam size or the number "
+                f"of samples); the limit is {limits.cost:,}: send fewer or shorter inputs, or ask for fewer or "
+                "shorter answers.",
             )
         is_quick = total <= limits.quick and all(cost.steps <= limits.quick_steps for cost in job.costs)
         (self._quick if is_quick else self._long).put(job)

@@ -19,7 +19,8 @@ client_address: ContextVar[str] = ContextVar("client_address", default="")
 
 
 async def request_size(request: Request, *inputs: Any) -> float:
-    """The size of a request in bytes. Images count as infinitely large, because few bytes can hold many pixels."""
+    """Return the size of a request in bytes; infinity if an input is not a text, because an image in a small file can
+    have many pixels."""
     if not all(isinstance(one, str) for one in inputs):
         return float("inf")
     return len(await request.body()) + len(request.url.query)

@@ -1,6 +1,7 @@
-"""Measure what an answer depends on, by leaving out each word in turn and by cutting links between words.
+"""Measure what an answer depends on, by leaving out each word in turn and by cutting links between words, that is, by
+forbidding one word to attend to another.
 
-Attention weights show which words a model attends to. Only a change shows whether the answer depends on them.
+Attention weights show which words a model attends to. Whether the answer depends on a word is seen only by a change.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ _STRONGEST = 2
 
 
 def words_left_out(predictor: Predictor, text: str, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Leave out each word in turn, and yield the log-probability of the original answer without that word.
+    """Leave out each word in turn, and yield the log-probability that the model then gives to its original answer.
 
-    The first record is for the complete text, and has the number of words. ``scores`` are the log-probabilities of the
-    tokens of the answer, whose sum is ``before`` or ``after``.
+    The first record is for the complete text, and also has the number of words (``of``). In each record, ``scores`` are
+    the log-probabilities of the tokens of the answer; their sum is called ``before`` in the first record, and ``after``
+    in the others.
     """
     answer = predictor.best_answer(text, **options)
     words = list(_WORD.finditer(text))
@@ -40,7 +42,7 @@ def words_left_out(predictor: Predictor, text: str, options: dict[str, Any]) -> 
     before = predictor.token_scores(text, answer)
     if not before:
         said = "This model gives no probability for its answer" if answer.text else "The model chose no label or word"
-        raise OptionError(f"{said}, so there is no change to measure.")
+        raise OptionError(f"{said}, so the effect of leaving out a word cannot be measured.")
     found = {"of": len(words), "answer": answer.text, "tokens": answer.scored_tokens}
     yield found | {"before": sum(before), "scores": before}
     for number, word in enumerate(words):
@@ -50,7 +52,7 @@ def words_left_out(predictor: Predictor, text: str, options: dict[str, Any]) -> 
             scores = predictor.token_scores(rest, answer) if rest else None
         except OptionError:
             raise OptionError(
-                "Each word has its own label, so no word can be left out; replace a word instead."
+                "This model labels every word, so no word can be left out; replace a word instead."
             ) from None
         after = None if scores is None else sum(scores)
         yield {"number": number, "word": word[0], "start": word.start(), "after": after, "scores": scores}
@@ -59,11 +61,12 @@ def words_left_out(predictor: Predictor, text: str, options: dict[str, Any]) -> 
 def find_opening(
     predictor: Predictor, examples: list[Any], options: dict[str, Any]
 ) -> Generator[None, None, dict[str, Any] | None]:
-    """Find a link between two words of an example that changes the answer if it is cut in all heads of its layer.
+    """Find two words of an example between which a link, if cut in all heads of a layer, changes the model's answer.
 
-    Links that are known to matter are tried first, then links with large weights; later layers are tried before earlier
-    ones. The generator yields after each answer, so that other requests get their turn. It returns the example and the
-    link, or None.
+    Cutting a link means that one word may not attend to the other. Examples whose words are known to depend on each
+    other (``Predictor.known_links``) are tried first. Layers are tried from last to first, and in each layer the known
+    links before those with large weights. The generator yields after each answer, so that other requests get their
+    turn. It returns the example and the link, or None if it finds none.
     """
     texts = [one for one in examples if isinstance(one, str)]
     if predictor.is_drawn(options) or not texts:

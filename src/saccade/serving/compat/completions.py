@@ -36,7 +36,7 @@ SPACE = "▁"
 
 
 class StreamOptions(BaseModel):
-    """What a stream contains besides the text."""
+    """What a streamed answer contains besides the text: with ``include_usage``, the number of tokens."""
 
     include_usage: StrictBool = False
 
@@ -70,7 +70,7 @@ class CompletionBody(BaseModel):
         return [self.prompt] if isinstance(self.prompt, str) else self.prompt
 
     def options(self) -> dict[str, Any]:
-        """The options of the request by the names that our models use. Without a seed, a random seed is chosen."""
+        """Return the options under the names that Saccade's models use; without a seed, a random one is chosen."""
         temperature = 1.0 if self.temperature is None else self.temperature
         return {
             "max_tokens": self.max_tokens or 16,
@@ -110,7 +110,7 @@ def one_model(request: Request, name: str) -> dict[str, Any]:
 
 @router.post("/completions")
 async def complete(request: Request, body: CompletionBody) -> Response:
-    """Continue each prompt; with ``stream``, piece by piece as server-sent events."""
+    """Return a continuation of each prompt; if ``stream`` is true, piece by piece, as server-sent events."""
     state = state_of(request)
     served = _writer(state, body.model)
     body.refuse_unsupported()

@@ -21,7 +21,9 @@ MOST_PARTS = 100
 
 
 async def read_fields(request: Request) -> dict[str, Any]:
-    """The fields of the query string and the body, which takes precedence. A repeated name becomes a list.
+    """Return the fields of the query string and the body; if both have a field, the one in the body is used.
+
+    A field that is repeated becomes a list of its values.
 
     A large body is parsed in a thread, so that other requests are answered in the meantime.
     """

@@ -1,10 +1,10 @@
 """Language detection from the vocabularies of the translation models.
 
 A translation model has a vocabulary for each of its two languages. From the entries of a vocabulary, we estimate how
-likely each letter is after the two before it. Vocabularies are ordered by frequency, so the entry with rank r counts
-1/r, following Zipf's law. The detected language is the one that makes the letters of the text most likely. Only
-languages of served models can be detected, and two languages that share one vocabulary cannot be told apart: they are
-equally likely.
+likely each letter is after the two before it. Vocabularies are ordered by frequency, so the entry with rank r is given
+the weight 1/r, following Zipf's law. The detected language is the one that makes the letters of the text most likely.
+Only languages of served models can be detected, and two languages that share one vocabulary cannot be told apart: both
+get the same confidence.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def language_name(code: str) -> str:
 
 
 class Detected(NamedTuple):
-    """A language and the confidence in percent."""
+    """A language, and how probable it is that a text is written in it, in percent."""
 
     language: str
     confidence: float
@@ -89,7 +89,7 @@ class Detector:
                 self._letters.setdefault(language, _Letters()).add(tokenizer)
 
     def detect(self, text: str) -> list[Detected]:
-        """Return every known language, the most likely one first."""
+        """Return every language of the served models with its confidence, the most likely one first."""
         words = "".join(letter if letter.isalpha() else _EDGE for letter in text[:MOST_LETTERS].lower()).split()
         padded = [_EDGE + word + _EDGE for word in words]
         scores = {

@@ -27,7 +27,7 @@ class Segmented(NamedTuple):
     is_html: bool = False
 
     def join(self, translated: Sequence[str]) -> str:
-        """The text with the sentences replaced by their translations."""
+        """Return the text with the sentences replaced by their translations."""
         shown = [html.escape(one, quote=False) for one in translated] if self.is_html else translated
         return "".join(part for pair in zip(self.between, [*shown, ""], strict=True) for part in pair)
 

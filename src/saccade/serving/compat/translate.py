@@ -27,7 +27,7 @@ AUTO = "auto"
 
 
 class TranslateBody(BaseModel):
-    """Text to translate, as JSON, a form, or the query string."""
+    """The fields of a request for a translation, sent as JSON, as a form, or in the query string."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -40,7 +40,7 @@ class TranslateBody(BaseModel):
 
 
 class DetectBody(BaseModel):
-    """A text in an unknown language."""
+    """A text whose language should be detected."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -60,8 +60,8 @@ def _documented(body: type[BaseModel]) -> dict[str, Any]:
 async def translate(request: Request) -> dict[str, Any]:
     """Translate texts.
 
-    If ``source`` is "auto", the answer has ``detectedLanguage``; if ``alternatives`` is more than 0, it also has up to
-    that many other translations.
+    If ``source`` is "auto", the answer includes ``detectedLanguage``; if ``alternatives`` is more than 0, it also
+    includes up to that many other translations.
     """
     state = state_of(request)
     fields = await read_fields(request)
@@ -89,7 +89,8 @@ async def translate(request: Request) -> dict[str, Any]:
 
 @router.post("/detect", openapi_extra=_documented(DetectBody))
 async def detect(request: Request) -> list[dict[str, Any]]:
-    """Detect the language of a text: every known language with a confidence in percent, the most likely one first."""
+    """Return every language of the served models with the probability that the text is written in it, in percent, the
+    most likely one first."""
     state = state_of(request)
     fields = await read_fields(request)
     _check_key(state, request, fields.get("api_key"))
@@ -100,7 +101,7 @@ async def detect(request: Request) -> list[dict[str, Any]]:
 
 @router.get("/languages")
 def languages(request: Request) -> list[dict[str, Any]]:
-    """Every language and the languages it can be translated to."""
+    """Return every language, and the languages into which it can be translated."""
     pairs = state_of(request).models.translators()
     codes = dict.fromkeys(code for pair in pairs for code in pair)
     return [
