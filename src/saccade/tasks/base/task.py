@@ -3,7 +3,7 @@
 A ``TaskState`` holds what is learned from the training data before there is a network: tokenizers, labels, the mean of
 the pixels. It is made once, saved and loaded with the model, and never changes. A ``Task`` is the objective: using a
 state and the settings of a recipe, it turns examples into batches, computes the loss of a batch, and scores a model.
-``data.py`` reads the examples, and ``predictor.py`` answers with a trained model.
+Beside each ``task.py``, ``data.py`` reads the task's examples, and ``predictor.py`` applies a trained model to inputs.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Batch(ABC):
         """The number of predictions in the batch, which is also the ``count`` of its loss."""
 
     def to(self, device: str) -> Self:
-        """Move the tensors to a device, except for those that stay on the CPU."""
+        """Return a copy of the batch with its tensors on ``device``, except for those that ``on_cpu`` names."""
         tensors = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
         moved = {name: value.to(device) for name, value in tensors.items() if name not in self.on_cpu}
         return replace(cast(Any, self), **moved)  # type: ignore[no-any-return]
@@ -129,7 +129,7 @@ class TaskState(ABC):
 
     @property
     def lowercases_words(self) -> bool:
-        """Whether the vocabulary ``words`` is in lower case although the tokenizer keeps capitals."""
+        """Whether a word must be lower-cased before it is looked up in the vocabulary ``words``."""
         return False
 
     @classmethod
@@ -160,8 +160,8 @@ class TaskState(ABC):
         return {}
 
     def vocabularies(self) -> Mapping[str, Tokenizer | Vocabulary]:
-        """Return the vocabularies of the network's embeddings by name: ``source`` and ``target`` if it turns one text
-        into another, ``words`` and ``pieces`` (of words), or ``tokenizer`` if there is only one."""
+        """Return the vocabularies of the network's embeddings by name: ``source`` for the text that it reads and
+        ``target`` for the text that it writes, ``words`` and ``pieces`` in a tagger, otherwise ``tokenizer``."""
         return {}
 
 
@@ -210,8 +210,8 @@ class Task(ABC):
 
     @classmethod
     def prepare(cls, settings: Mapping[str, Any], train: Sequence[Any], initial: Task | None = None) -> TaskState:
-        """Prepare the state for these training examples. ``initial`` is the task of the model that the run starts from,
-        if any."""
+        """Return the state for a run with these training examples. ``initial`` is the task of the model that the run
+        starts from, if any."""
         if initial is None:
             return cls.state_class.prepare(settings, train)
         state: TaskState = initial.state
@@ -255,14 +255,14 @@ class Task(ABC):
 
     @abstractmethod
     def encode(self, examples: Sequence[Any]) -> Sequence[Any]:
-        """Turn examples into ids or numbers, from which batches are made."""
+        """Return the examples as token ids or other numbers, from which ``batch`` makes batches."""
 
     @abstractmethod
     def lengths(self, examples: Sequence[Any]) -> Int[np.ndarray, "n k"]:
-        """Return the size that each example adds to a batch: its number of tokens on each side, or 1."""
+        """Return each example's size for filling batches, such as the number of tokens in each of its k sequences."""
 
     def check_lengths(self, lengths: Int[np.ndarray, "n k"]) -> None:
-        """Refuse examples that are larger than a batch may be."""
+        """Raise an error if one of the examples alone is larger than a whole batch may be."""
         key, most, largest = self.training.batch_key, self.training.batch_size, int(lengths.max(initial=0))
         if largest > most:
             lower = f", or lower {self.length_key}" if self.length_key else ""
@@ -299,7 +299,7 @@ class Task(ABC):
         return {}
 
     def carry_on(self, tensors: Mapping[str, Tensor]) -> None:
-        """Continue with what ``carried`` returned when a checkpoint was saved."""
+        """Restore the state that ``carried`` returned when a checkpoint was saved."""
         assert not tensors, "a task that carries state between batches must also restore it"
 
     def smoothing(self, model: nn.Module) -> float:
@@ -310,7 +310,7 @@ class Task(ABC):
     def validate(
         self, model: nn.Module, examples: Sequence[Any], check_cancelled: CheckCancelled = lambda: None
     ) -> dict[str, float]:
-        """Score a model on held-out examples. ``metric`` is one of the scores."""
+        """Return the scores of a model on held-out examples, by name; ``self.metric`` is one of the names."""
 
     @abstractmethod
     def evaluate(
@@ -320,15 +320,15 @@ class Task(ABC):
         options: Any = None,
         check_cancelled: CheckCancelled = lambda: None,
     ) -> Evaluation:
-        """Score a trained model on all of these examples. ``options`` is the ``decoding`` table, if there is one."""
+        """Score a trained model on all of these examples. ``options`` is the recipe's ``[decoding]`` table, if any."""
 
     @abstractmethod
     def probe(self, model: nn.Module, example: Any) -> Probe:
         """Return what the model currently predicts for one example."""
 
     def source_and_truth(self, example: Any) -> tuple[str, str]:
-        """Return the input and the true answer of an example as texts, to show next to the model's answer; empty if
-        they are not texts."""
+        """Return the input and the true answer of an example as texts, to show next to the model's answer; each is
+        an empty string if it is not a text."""
         return "", ""
 
     def finish(self, model: nn.Module, examples: Sequence[Any]) -> TaskState:
@@ -361,7 +361,7 @@ class ScoredTask(Task):
     def scores(
         self, model: nn.Module, examples: Sequence[Any], batch_size: int, check_cancelled: CheckCancelled
     ) -> dict[str, float]:
-        """Return the scores of a model."""
+        """Return the scores of a model on these examples, by name."""
 
     @torch.inference_mode()
     def validate(
@@ -386,7 +386,7 @@ def device_of(model: nn.Module) -> str:
 
 
 def read_count(description: Mapping[str, Any], key: str) -> int:
-    """Return a whole number of at least 1 from config.json, which may have been changed by hand."""
+    """Return the number under ``key`` in config.json; raise TypeError if it is not a whole number of at least 1."""
     value = description[key]
     if type(value) is not int or not 1 <= value < 2**31:
         raise TypeError(f"{key} is {str(value)[:40]!r}, not a whole number of at least 1")

@@ -28,7 +28,8 @@ class TextInputPredictor(Predictor):
 
     @property
     def known_labels(self) -> tuple[str | int, Callable[[str], bool]] | None:
-        """The column of labels, if files have one, and a function that says whether the model knows a label."""
+        """The name or number of the column of labels, and a function that returns whether the model knows a label;
+        None if files have no such column."""
         return None
 
     def from_json(self, value: Any) -> str:
@@ -43,7 +44,8 @@ class TextInputPredictor(Predictor):
         return {"kind": "text"}
 
     def examples(self, probe: Sequence[str] = ()) -> list[Any]:
-        """Return sentences of the built-in corpus, or the example that training recorded at each validation."""
+        """Return sentences of the built-in corpus if the model was trained on it; otherwise the text of ``probe``, the
+        example that training recorded at each validation, if there is one."""
         if self.bundle.data.get("builtin") == "grammar":
             return [sentence.source_text for sentence in showcase()]
         tokens = [token for token in probe if token not in ("</s>", "<s>")]
@@ -52,7 +54,8 @@ class TextInputPredictor(Predictor):
         return [text] if text else []
 
     def known_links(self, text: str) -> list[tuple[str, str]]:
-        """Return the links of a sentence from the built-in corpus."""
+        """Return the pairs of words in a sentence of the built-in corpus of which the first depends on the second, such
+        as a pronoun and its noun; empty for any other text."""
         return [
             (example.source[link.word], example.source[link.antecedent])
             for example in showcase()
@@ -61,7 +64,7 @@ class TextInputPredictor(Predictor):
         ]
 
     def count_tokens(self, given: Any) -> int:
-        """Return the number of tokens, or of words if the model has no tokenizer for texts."""
+        """Return the number of tokens in an input, or of words if the model has no tokenizer for texts."""
         if self._tokenizer is not None:
             return len(self._tokenizer.encode_ids([given])[0])
         return len(given.split() if isinstance(given, str) else given)
@@ -84,7 +87,8 @@ class TextInputPredictor(Predictor):
         return read_texts(path, encoding=how.get("encoding"), lines=True, separator=how.get("separator"))
 
     def read_unnamed(self, path: Path) -> tuple[list[Any], str]:
-        """Read a table, JSON lines or plain lines, depending on what the first lines look like."""
+        """Read a file whose name does not reveal its format: as a table, JSON lines or plain lines, depending on what
+        its first lines look like."""
         if self.read_as.get("lines"):
             return self.read_file(path)
         trained = suffix(str(self.bundle.data.get("file") or self.bundle.data.get("table") or ""))

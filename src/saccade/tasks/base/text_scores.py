@@ -19,7 +19,7 @@ METRIC_CLASSES: dict[str, Callable[..., Metric]] = {"BLEU": BLEU, "chrF": CHRF}
 def text_scores(texts: Sequence[str], references: Sequence[str]) -> dict[str, float]:
     """Return BLEU and chrF as sacrebleu computes them on raw text, and the percentage of exact matches.
 
-    BLEU counts words, and single characters of Chinese, which has no spaces, as sacrebleu does with its tokenizer "zh".
+    BLEU compares sequences of words or, in Chinese, which has no spaces, of characters (sacrebleu's tokenizer "zh").
     """
     tokenize = "zh" if any(_CHINESE.search(reference) for reference in references) else None
     metrics = {"bleu": BLEU(tokenize=tokenize, force=True), "chrf": CHRF()}  # force: no warning about an end in " ."
@@ -28,7 +28,7 @@ def text_scores(texts: Sequence[str], references: Sequence[str]) -> dict[str, fl
 
 
 def exact_share(texts: Sequence[str], references: Sequence[str], lowercase: bool = False) -> float:
-    """Return the fraction of texts that are identical to their references."""
+    """Return the fraction of texts that are identical to their references, ignoring case if ``lowercase``."""
     pairs = zip(texts, references, strict=True)
     same = sum(one.lower() == other.lower() if lowercase else one == other for one, other in pairs)
     return same / max(len(texts), 1)

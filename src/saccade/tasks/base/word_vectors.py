@@ -39,7 +39,7 @@ _MAP_SIZE = 8.0  # inches
 
 
 class WordNeighbour(NamedTuple):
-    """A word that is close to another one."""
+    """A word whose vector is close to that of another word, and the cosine of the angle between the two vectors."""
 
     word: str
     cosine: float
@@ -78,7 +78,7 @@ class WordVectors:
 
     @cached_property
     def tokens(self) -> list[str]:
-        """Every entry as it is displayed, without the mark for a preceding space."""
+        """Every entry of the vocabulary as it is displayed: without the mark "▁" for a preceding space."""
         if isinstance(self.vocabulary, Vocabulary):
             return [*SPECIAL_TOKENS[: UNKNOWN + 1], *self.vocabulary.entries]
         every = [self.vocabulary.token(id) for id in range(self.vocabulary.vocabulary_size)]
@@ -86,7 +86,8 @@ class WordVectors:
 
     @cached_property
     def candidates(self) -> list[int]:
-        """The ids of entries that are words or start one; special tokens are left out."""
+        """The ids of the entries that are words or the first piece of one, without special tokens; if tokens are single
+        characters or bytes, the ids of all of them."""
         if isinstance(self.vocabulary, Vocabulary):
             return list(range(UNKNOWN + 1, len(self.vectors)))
         hidden = set(self.vocabulary.hidden_ids)
@@ -97,7 +98,7 @@ class WordVectors:
         return [id for id in begin if self.vocabulary.token(id) != SPACE]
 
     def ids(self, word: str) -> list[int]:
-        """Return the id of a word, or the ids of its pieces."""
+        """Return a list with the id of a word or, if it is not in the vocabulary as a whole, the ids of its pieces."""
         if isinstance(self.vocabulary, Vocabulary):
             found = [self.vocabulary.id(word.lower() if self.lowercase else word)]
         else:
@@ -110,19 +111,19 @@ class WordVectors:
         return found
 
     def vector(self, word: str) -> Float[Tensor, " D"]:
-        """Return the vector of a word. If it consists of several pieces, this is the mean of their vectors."""
+        """Return the vector of a word; if the word consists of several pieces, the mean of their vectors."""
         return self.vectors[self.ids(word)].mean(dim=0)
 
     def cosine(self, one: str, other: str) -> float:
         return float(F.cosine_similarity(self.vector(one), self.vector(other), dim=0))
 
     def correlation(self, one: str, other: str) -> float:
-        """Return Pearson's correlation between the components of two vectors."""
+        """Return Pearson's correlation between the components of the vectors of two words."""
         first, second = (vector - vector.mean() for vector in (self.vector(one), self.vector(other)))
         return float(F.cosine_similarity(first, second, dim=0))
 
     def neighbours(self, word: str, count: int = 10) -> list[WordNeighbour]:
-        """Return the words whose vectors point in the most similar directions."""
+        """Return the ``count`` words whose vectors have the largest cosine with the vector of ``word``."""
         if count < 1:
             raise OptionError(f"The number of neighbours must be at least 1, not {count}.")
         return [WordNeighbour(self.tokens[id], cosine) for id, cosine in self._nearest(word, count)]
@@ -136,8 +137,9 @@ class WordVectors:
         return [(ids[place], float(cosines[place])) for place in places]
 
     def with_near_neighbours(self, among: int = MAP_WORDS) -> str | None:
-        """Return, of the ``among`` most frequent words, the one whose third neighbour is nearest. Words with fewer
-        than three letters are skipped, and other spellings of a word do not count as its neighbours."""
+        """Return a word with three close neighbours, as an example: of the ``among`` most frequent words, the one whose
+        third-nearest neighbour has the largest cosine. Words with fewer than three letters are skipped, and the same
+        word in other capitals does not count as a neighbour. Return None if there are too few words."""
         words = [id for id in self.candidates[:among] if len(self.tokens[id]) >= 3 and self.tokens[id].isalpha()]
         if len(self.candidates) < 4 or not words:
             return None
@@ -150,10 +152,11 @@ class WordVectors:
         return self.tokens[words[int(cosines.topk(3, dim=1).values[:, -1].argmax())]]
 
     def map(self, words: Sequence[str] = (), others: int = 0, *, fixed: bool = False) -> WordMap:
-        """Map these words, their neighbours, and the ``others`` most frequent words, by their principal components.
+        """Place these words, their nearest neighbours and the ``others`` most frequent words on a map, by the first two
+        principal components of their vectors.
 
-        Without words or a number, map the 100 most frequent words. If ``fixed``, the components are those of the
-        frequent words alone, so that each of them stays in its place, whichever words are added.
+        Without ``words`` and ``others``, the map has the 100 most frequent words. If ``fixed``, the components are
+        computed from the frequent words alone, so that these keep their places on the map, whatever ``words`` adds.
         """
         placed = {word: self.vector(word) for word in words}
         near = [id for word in words for id, _ in self._nearest(word, MAP_NEIGHBOURS)]
@@ -173,7 +176,8 @@ class WordVectors:
 
 
 def word_vectors(bundle: Bundle, name: str | None = None) -> WordVectors:
-    """Return the embedding with this name (source, target, input, words or pieces), or the first one."""
+    """Return the embedding with this name (source, target, input, words or pieces); without a name, the model's first
+    embedding."""
     found = all_word_vectors(bundle.model, bundle.task)
     if not found:
         raise OptionError(f"Models for {bundle.task.name} have no word embeddings.")
@@ -183,7 +187,7 @@ def word_vectors(bundle: Bundle, name: str | None = None) -> WordVectors:
 
 
 def all_word_vectors(model: nn.Module, task: Task) -> dict[str, WordVectors]:
-    """Return every embedding of a model by name; empty if the model does not read words."""
+    """Return every word embedding of a model by name; empty if the model does not read words."""
     known = task.state.vocabularies()
     found: dict[str, WordVectors] = {}
     for path, module in model.named_modules():

@@ -1,4 +1,5 @@
-"""Search in several processes at once, each with its share of the texts, because one process would leave cores idle.
+"""Run beam search in several processes at once, each with its share of the texts, because one process would leave
+cores idle.
 
 Each worker opens the model folder itself and uses its share of the threads. Workers are spawned, so Python requires
 that a script starts them under ``if __name__ == "__main__":``.
@@ -31,10 +32,11 @@ Piece = tuple[list[list[int]], SearchOptions]
 
 
 class Workers:
-    """Processes that each have a copy of the model. They start at the first search and end with ``close``.
+    """Processes that each have a copy of the model. They start at the first search and end when ``close`` is called.
 
-    A separate pipe connects each of them to this process. If a worker ends, so does its pipe, at any time. (An
-    executor of Python 3.11 can wait forever for a process that it starts while another one is killed.)
+    A separate pipe connects each of them to this process. Whenever a worker ends, its pipe is closed, so this process
+    always notices. (An executor of Python 3.11 can wait forever for a process that it starts while another one is
+    killed.)
     """
 
     def __init__(self, path: Path, count: int, precision: str, read: Callable[[Path], Bundle]) -> None:
@@ -45,7 +47,7 @@ class Workers:
         self._lock = threading.Lock()  # a worker answers one search at a time
 
     def search(self, pieces: Iterable[Piece]) -> Iterator[list[list[Hypothesis]]]:
-        """Yield the outputs for each piece of work, in order."""
+        """Yield the hypotheses for each of ``pieces`` (some texts as token ids, and the search options), in order."""
         left, found = list(enumerate(pieces))[::-1], {}
         busy: dict[Connection, int] = {}  # what each worker computes now
         with self._lock:
