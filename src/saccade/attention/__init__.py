@@ -1,4 +1,7 @@
-"""Attention: one function, its mask and bias rules, and its exact weights. This package sees tensors, never text."""
+"""Computes attention with one function, ``attend``; has its masks, biases and scores; and shows its exact weights.
+
+This package works on tensors, never on text.
+"""
 
 from saccade.attention.attend import Kernel, attend, weigh
 from saccade.attention.equation import Bias

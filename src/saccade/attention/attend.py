@@ -2,10 +2,10 @@
 
     output = weights(score(query, key) + bias, where the mask allows) · value
 
-Two kernels share one signature. ``equation`` computes the line above step by step, in blocks of rows. ``fused`` is
-``scaled_dot_product_attention``, used where it computes the same result: softmax weights of a score that is a
-scaled product. It never gets an N×N mask: a rule is evaluated for at most ``MASK_LIMIT`` entries at a time, with
-the keys restricted to those that the rows can reach.
+There are two kernels. ``equation`` computes the line above step by step, in blocks of rows. ``fused`` calls torch's
+``scaled_dot_product_attention`` if that computes the same result: softmax weights of a score that is a scaled product.
+No kernel needs a whole N×N mask in memory: ``fused`` computes masks and biases for at most ``MASK_LIMIT`` entries at
+a time, and only for keys that the mask lets some of these queries attend to.
 """
 
 from __future__ import annotations
@@ -61,20 +61,20 @@ def attend(
 ) -> Float[Tensor, "*BH Q E"]:
     """Combine the values for each query, weighted by how well the query matches their keys.
 
-    Leading dimensions are (batch, heads), (batch,) or none; with more, all but the last are the batch. The key
-    and value may have fewer heads than the query, if they divide its heads (grouped heads).
+    Leading dimensions are (batch, heads), (batch,) or none; if there are more, the last is for heads and the others
+    for the batch. Key and value may have fewer heads than the query if their number divides its (grouped heads).
 
     Args:
         score: dot, scaled_dot, cosine, equal, or a score object (Bilinear, Additive, MLP, your own).
         weights: softmax, relu, sparsemax, hard, lookup (which takes no score), or a weights object.
         mask: a rule (``causal``, ``padding(lengths)``, ``window(radius)``, combined with & | ~) or a boolean tensor,
-            True = may attend. A query that may attend to nothing gets zeros.
+            True = may attend. The output of a query that may attend to nothing is all zeros.
         bias: a rule or tensor that is added to the scores.
         dropout: fraction of the weights to drop; 0 outside training.
-        kernel: "auto" chooses; "equation" computes every step; "fused" raises an error if its result would differ.
+        kernel: "equation", "fused" (raises an error if it cannot compute these weights), or "auto" to choose one.
         first_row: the absolute position of the first query, for the steps of a cached or recurrent decoder.
-        owner: the module that this attention belongs to; a watcher names the trace after its path in the model.
-        shared: describes rows that are the hypotheses of a beam search rather than successive positions of a text.
+        owner: the module that this attention belongs to; ``watch`` names what it records after the module's path.
+        shared: given if the queries are hypotheses of a beam search, all at the same position of a text.
     """
     leading = query.shape[:-2]
     query, key, value = _four_dimensional(query, key, value)
@@ -110,7 +110,7 @@ def weigh(
     bias: Bias | Tensor | None = None,
     first_row: int = 0,
 ) -> Float[Tensor, "B H Q K"]:
-    """Return the weights of ``attend`` as a full N×N tensor with gradient, for a loss on them."""
+    """Return the weights that ``attend`` uses, as one tensor with gradient, so that a loss can depend on them."""
     call = _make_call(query, key, key, score, weights, mask, bias, first_row)
     return normalise(call.scores(range(call.shape[2]), range(call.shape[3])), call.weights, call.has_rules)[0]
 
@@ -402,7 +402,7 @@ def _make_call(
             f"Each key needs one value; the key has shape {tuple(key.shape)}, the value {tuple(value.shape)}."
         )
     if key.shape[1] == 0 or heads % key.shape[1]:
-        raise ShapeError(f"The {key.shape[1]} key heads must divide the {heads} query heads.")
+        raise ShapeError(f"The number of key heads, {key.shape[1]}, must divide that of query heads, {heads}.")
     if not query.dtype == key.dtype == value.dtype or not query.dtype.is_floating_point:
         raise OptionError(
             f"Query, key and value must share one floating-point type; got {query.dtype}, {key.dtype}, {value.dtype}."

@@ -1,8 +1,9 @@
-"""Computes the equation ``weights(score(q, k) + bias) v`` step by step, for any tile of the matrix.
+"""Computes the equation ``weights(score(q, k) + bias) v`` step by step, for any tile of the attention matrix.
 
-A ``Call`` holds everything that determines the weights of one use of attention: projected queries and keys, and the
-mask, bias and score rules. The same code serves the plain forward pass (``attend``), the exact tiles of a trace
-(``trace``) and the walkthrough.
+A tile is a block of rows (queries) and columns (keys). A ``Call`` holds everything that determines the weights of one
+call of an attention layer: projected queries and keys, score, mask and bias; "rules" means its mask and bias. The
+same code computes the forward pass (``attend``), the weights that are recorded while watching (``trace``), and the
+numbers that ``saccade explain`` shows.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class Indices(NamedTuple):
 
 @dataclass(eq=False)
 class After:
-    """What is known about the output of a call: the W_O applied to it and its gradient, filled in as the model runs."""
+    """The projection W_O that is applied to the output of a call, and the output's gradient, set as the model runs."""
 
     projection: Float[Tensor, "HV E"] | None = None  # W_O, which takes the outputs of all heads side by side
     version: int = 0  # of that tensor, when it was used
@@ -86,7 +87,7 @@ class After:
 
 @dataclass(frozen=True)
 class Call:
-    """One use of attention: queries, keys and the rules between them."""
+    """One call of an attention layer: its queries and keys, and what turns them into weights."""
 
     query: Float[Tensor, "B H Q D"]
     key: Float[Tensor, "B G K E"]  # G divides H: each key head serves H/G query heads
@@ -113,13 +114,13 @@ class Call:
         return self.mask is not None or self.bias is not None
 
     def span(self, rows: range) -> range:
-        """Return the range of columns that these rows may attend to."""
+        """Return a range that contains every column that any of these rows may attend to."""
         if self.mask is None or not len(rows):
             return range(self.shape[3])
         return range(*self.mask.span(self.first_row + rows[0], self.first_row + rows[-1], self.shape[3]))
 
     def has_rules_in(self, rows: range, columns: range) -> bool:
-        """Return False if the rules are known to leave this tile unchanged and need not be evaluated."""
+        """Return False if mask and bias are known to change no score of this tile, so that they can be skipped."""
         if self.mask is None or self.bias is not None or not len(rows):
             return self.has_rules
         first, last = self.first_row + rows[0], self.first_row + rows[-1]
@@ -140,7 +141,7 @@ class Call:
         )
 
     def added(self, rows: range, columns: range, dtype: torch.dtype) -> Float[Tensor, "#B #H #Q #K"] | None:
-        """Return what the rules add to this tile's scores: the bias, and -inf where the mask forbids attention."""
+        """Return what is added to the scores of this tile: the bias, and -inf where the mask forbids attention."""
         if not self.has_rules:
             return None
         at = self.indices(rows, columns)
@@ -169,7 +170,7 @@ class Call:
         return self.bias[tuple(cut if size > 1 else slice(None) for cut, size in zip(cuts, sizes, strict=True))]
 
     def scores(self, rows: range, columns: range, dtype: torch.dtype | None = None) -> Float[Tensor, "B H Q K"]:
-        """Compute the scores of a tile in ``dtype`` with the rules applied: -inf where the query may not attend."""
+        """Compute the scores of a tile in ``dtype``, with the bias added, and -inf where the mask forbids attention."""
         dtype = dtype or self._score_dtype()
         query = self.query[:, :, rows.start : rows.stop].to(dtype)
         key = self.key[:, :, columns.start : columns.stop].to(dtype)
@@ -188,7 +189,7 @@ class Call:
         return torch.float32 if is_half else self.query.dtype
 
     def part(self, batch: range, heads: range) -> Call:
-        """Return the same call for some of the sequences and heads; the rules still see the true indices."""
+        """Return this call for only some sequences and heads; mask and bias get their numbers in the whole call."""
 
         def grouped(tensor: Tensor) -> Tensor:
             group = self.query.shape[1] // tensor.shape[1]
@@ -221,10 +222,11 @@ class Call:
 def normalise(
     scores: Float[Tensor, "B H Q K"], weights: Weights, has_rules: bool
 ) -> tuple[Float[Tensor, "B H Q K"], Shaped[Tensor, "B H Q 1"]]:
-    """Turn the scores of whole rows into weights and their statistic; a weight is exactly 0 where the score is -inf.
+    """Return the weights for the scores of whole rows, and each row's statistic (see ``Weights``).
 
-    The softmax of a row that is all -inf is undefined. Its scores are replaced before and its weights zeroed after,
-    so that neither the output nor any gradient is NaN.
+    A weight is exactly 0 where the score is -inf. The softmax of a row that is all -inf is undefined. The scores of
+    such a row are therefore replaced by 0 before the softmax, and its weights are set to 0 after it, so that neither
+    the output nor any gradient is NaN.
     """
     if not scores.shape[-1]:  # no keys at all
         return scores, scores.new_zeros((*scores.shape[:-1], 1))
@@ -239,7 +241,7 @@ def normalise(
 
 
 def check_bias(bias: object, shape: tuple[int, int, int, int]) -> Bias | Tensor | None:
-    """Check a bias, which is a rule or a tensor that broadcasts to (B, H, Q, K); a tensor gets four dimensions."""
+    """Check and return a bias: a rule, or a tensor that broadcasts to (B, H, Q, K), returned with four dimensions."""
     if bias is None:
         return None
     if isinstance(bias, Bias):

@@ -21,7 +21,7 @@ __all__ = ["Cache", "GrowingCache", "KeyValue", "MultiHead", "Resize", "StaticCa
 
 
 class KeyValue(NamedTuple):
-    """The projected keys and values of a source."""
+    """The projected keys and values of a source, which is the sequence that is attended to."""
 
     key: Float[Tensor, "B G K D"]
     value: Float[Tensor, "B G K D"]
@@ -34,13 +34,13 @@ class KeyValue(NamedTuple):
 class Cache(Protocol):
     """Keeps the keys and values of the positions read so far, so that each step projects only the new ones.
 
-    The hypotheses of a beam search continue the same sequence and share its keys. Each hypothesis adds its own keys
-    next to those of the others, and a mask says which keys belong to its history. The search therefore copies no keys
-    when one hypothesis replaces another.
+    The hypotheses of a beam search are rows of the batch that continue the same sequence of the cache and share its
+    keys. Each hypothesis adds its own keys next to those of the others, and a mask says which keys belong to its
+    history. The search therefore copies no keys when one hypothesis replaces another.
     """
 
     positions: list[int]
-    """The position of each key in its text; rows that share a sequence have several keys at one position."""
+    """The position of each key in its text; hypotheses that share a sequence have one key each at a position."""
 
     @property
     def length(self) -> int:
@@ -48,13 +48,13 @@ class Cache(Protocol):
 
     @property
     def beside(self) -> list[int] | None:
-        """The position of each key, if rows that share a sequence have keys side by side; otherwise None."""
+        """``positions`` if some position has several keys, one for each hypothesis; None if each has only one."""
 
     def append(self, new: KeyValue) -> KeyValue:
-        """Add new keys and values, and return all of them."""
+        """Add new keys and values, and return those of all positions, old and new."""
 
     def reorder(self, index: Int[Tensor, " S"]) -> None:
-        """Select sequences: sequence s continues sequence index[s]."""
+        """Select sequences: the new sequence s is the old sequence index[s]."""
 
 
 class _CacheBase:
@@ -133,7 +133,9 @@ def _new_positions(first: int, kept: KeyValue | None, new: KeyValue) -> list[int
     rows, _, count, _ = new.key.shape
     shared = 1 if kept is None or not len(kept.key) else rows // len(kept.key)
     if shared > 1 and count > 1:
-        raise ShapeError(f"Rows that share a sequence must advance by one position at a time, not {count}.")
+        raise ShapeError(
+            f"Rows of the batch that share one sequence of the cache must add one position at a time, not {count}."
+        )
     return [first] * shared if shared > 1 else list(range(first, first + count))
 
 
@@ -158,12 +160,12 @@ def _share(x: Float[Tensor, "R H N D"], sequences: int) -> Float[Tensor, "S H M 
 class MultiHead(nn.Module):
     """Attention in several heads: ``concat(head_1, ..., head_H) W_O``.
 
-    Each head projects the input to its own queries, keys and values. With fewer key heads than heads, groups of
-    heads share keys and values (one key head: multi-query, Shazeer 2019; several: grouped, Ainslie 2023).
+    Each head projects the input to its own queries, keys and values. If ``num_key_heads`` is less than ``num_heads``,
+    groups of heads share keys and values (one key head: multi-query, Shazeer 2019; several: grouped, Ainslie 2023).
 
     Args:
         width: width of the input and the output.
-        num_key_heads: number of heads for keys and values; it must divide ``num_heads``, the default.
+        num_key_heads: number of heads for keys and values, which must divide ``num_heads``; by default the same.
         head_width: width of each head; ``width / num_heads`` by default.
         source_width: width of the source in cross-attention, if it differs from ``width``.
         score: as in ``attend``.
@@ -235,13 +237,14 @@ class MultiHead(nn.Module):
     ) -> Float[Tensor, "B Q D"]:
         """Attend from each position of x to the source, or to x itself if no source is given.
 
-        If a source is used more than once, project it once with ``project``. With a cache, x continues the text that
-        the cache holds. Without one, ``first_row`` is the position of x's first row. Several rows of x may share one
-        sequence of a cache or of a projected source; the mask then sees them as queries of that sequence.
+        If a source is used more than once, project it once with ``project``, and pass the result as ``source``. With
+        a cache, x continues the text whose keys the cache holds. Without a cache, ``first_row`` is the position of
+        x[:, 0] in its text. The batch of x may be a multiple of that of the cache or projected source, as with the
+        hypotheses of a beam search; the mask then gets those of one sequence as its queries 0, 1, 2, ...
         """
         if source is not None and cache is not None:
             raise OptionError(
-                "A cache keeps the keys of x itself; to reuse the keys of a source, pass project(source)."
+                "A cache keeps the keys of x itself; to reuse the keys of a source, pass source=project(source)."
             )
         if source is None and cache is None and first_row:
             raise OptionError(f"first_row = {first_row} needs the keys before it; pass a cache or a source.")
@@ -284,7 +287,7 @@ class MultiHead(nn.Module):
         bias: Bias | Tensor | None = None,
         first_row: int = 0,
     ) -> Float[Tensor, "B H Q K"]:
-        """Return the weights of ``forward`` before dropout as a full tensor with gradient, for a loss on them."""
+        """Return the weights of ``forward`` before dropout, as a tensor with gradient, for a loss on the weights."""
         query = self._split(self.query(self._checked(x, self.query)), self.num_heads)
         query = query if self.rotary is None else self.rotary(query, first_row)
         kept = source if isinstance(source, KeyValue) else self.project(x if source is None else source)
@@ -323,7 +326,9 @@ class MultiHead(nn.Module):
     ) -> Float[Tensor, "1 H 1 K"] | None:
         """Return the layer's own bias for rows that share a sequence and are all at the same position in it."""
         if bias is not None:
-            raise OptionError("Rows that share a sequence accept no bias: they are not successive positions of it.")
+            raise OptionError(
+                "Rows of the batch that share one sequence of keys cannot have a bias: they are all at one position."
+            )
         own = self._own_bias()
         if own is None:
             return None
@@ -348,14 +353,14 @@ def _check_heads(width: int, num_heads: int, num_key_heads: int | None, head_wid
     if head_width is None and width % num_heads:
         raise ShapeError(f"{num_heads} heads do not divide a width of {width}; pass head_width, or choose other sizes.")
     if num_key_heads is not None and (num_key_heads < 1 or num_heads % num_key_heads):
-        raise ShapeError(f"The {num_key_heads} key heads must divide the {num_heads} heads.")
+        raise ShapeError(f"num_key_heads = {num_key_heads} must be at least 1 and divide num_heads = {num_heads}.")
 
 
 class Resize(nn.Module):
-    """Change the length of a sequence: ``b'[n', d'] = Σ_n W[n', n, d'] · b[n]`` (the other W^o of lecture 004, §4).
+    """Change the length of a sequence: ``b'[n', d'] = Σ_n W[n', n, d'] · b[n]``; lecture 004, §4, calls this W W^o.
 
-    W has a slot for each of ``length`` inputs: shorter inputs are padded with zeros, and longer ones are an error.
-    ``width`` is the width of b[n], a single number in the lecture.
+    W has weights for ``length`` input positions: shorter inputs are padded with zeros, and longer ones are an error.
+    ``width`` is the width of the input vectors b[n], which are single numbers in the lecture.
     """
 
     def __init__(self, length: int, new_length: int, new_width: int, width: int = 1) -> None:

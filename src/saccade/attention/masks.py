@@ -1,14 +1,15 @@
 """Masks: rules that say which query may attend to which key.
 
 A rule is a function ``(batch, head, row, column) -> bool`` (True = may attend) of index tensors that broadcast
-against each other; rows and columns are absolute positions. It can be evaluated for any tile, so the N×N matrix
-is never needed, and it runs unchanged as a ``mask_mod`` of ``torch.nn.attention.flex_attention``. Rules combine:
+against each other; rows and columns are absolute positions. It can be evaluated for any tile, which is a block of rows
+and columns, so the N×N matrix is never needed, and it runs unchanged as a ``mask_mod`` of
+``torch.nn.attention.flex_attention``. Rules combine:
 
     causal & padding(lengths)        # a decoder on a padded batch
     window(3) | ~causal              # neighbours, and everything ahead
 
-So that a kernel can skip work, a rule can also tell two things without being evaluated: the range of columns that some
-rows may attend to at all (``span``), and whether everything is allowed in a tile (``is_full``).
+So that a kernel can skip work, a rule can also say two things without being evaluated: outside which range of columns
+it forbids everything for given rows (``span``), and whether it allows everything in a tile (``is_full``).
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Mask:
         return False
 
     def check(self, batch: int, num_heads: int, first_row: int, num_rows: int, num_columns: int) -> None:
-        """Raise an error if the rule was made for other sizes."""
+        """Raise an error if the rule does not fit attention of these sizes, for example another batch size."""
 
     def __and__(self, other: Mask) -> Mask:
         return _And(self, other)
@@ -254,12 +255,12 @@ def padding(lengths: Int[Tensor, " B"]) -> Mask:
 
 
 def window(radius: int) -> Mask:
-    """Let each position see at most ``radius`` neighbours on each side: local attention (lecture 004's N < T)."""
+    """Let each position see itself and ``radius`` neighbours on each side: local attention (N < T in lecture 004)."""
     return _SlidingWindow(radius)
 
 
 def dense(allowed: Bool[Tensor, "*BH Q K"], first_row: int = 0) -> Mask:
-    """Turn a boolean tensor, which takes O(N²) memory, into a rule; its row 0 is the query at ``first_row``."""
+    """Turn a boolean tensor, which takes O(N²) memory, into a rule; row 0 of the tensor is position ``first_row``."""
     return _Dense(allowed, first_row)
 
 

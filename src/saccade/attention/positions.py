@@ -1,7 +1,7 @@
 """Positions: how a network that does not read in order is told where each word is (lectures 002 and 004).
 
-Tables are added to the input (004) or concatenated with it (002); rotary positions rotate queries and keys; ALiBi and
-relative positions bias their scores.
+A table has a vector for each position, which is added to the input (lecture 004) or concatenated with it (lecture
+002); rotary positions rotate queries and keys; ALiBi and relative positions add a bias to the scores.
 
 =====================  ===============================================================  ======================
 ``LinearPositions``    ``PE(pos) = (a·pos + b) · u``, u a learned direction             002
@@ -52,11 +52,11 @@ class PositionTable(nn.Module):
         self.how = how
 
     def table(self, first: int, length: int) -> Float[Tensor, "N D"]:
-        """Return the vectors of positions first, first+1, ..."""
+        """Return the vectors of the ``length`` positions from ``first`` on."""
         raise AssertionError("subclasses must implement table()")
 
     def forward(self, x: Float[Tensor, "*B N D"], first: int = 0) -> Float[Tensor, "*B N E"]:
-        """Combine the input with its positions; ``first`` is the position of the first vector."""
+        """Add or concatenate the vectors of the positions to the input, whose first vector has position ``first``."""
         table = self.table(first, x.shape[-2]).to(x.dtype)
         if self.how == "concatenate":
             return torch.cat([x, table.expand(*x.shape[:-1], -1)], dim=-1)
@@ -70,9 +70,9 @@ class PositionTable(nn.Module):
 class LinearPositions(PositionTable):
     """``PE(pos) = (slope·pos + offset) · u`` (lecture 002), which grows without bound.
 
-    The lecture's number ``a·pos + b`` needs a direction u. If the same number were added to every dimension, a layer
-    norm would subtract it again with the mean, and the model would not see it. Positions that are added therefore
-    learn u. Positions that are concatenated have separate channels, and u is all ones.
+    The lecture has one number ``a·pos + b``, which needs a direction u in the input space. If the same number were
+    added to every dimension, a layer norm would subtract it again with the mean, and the model would not see it. So u
+    is learned if ``how`` is "add". If it is "concatenate", positions have dimensions of their own, and u is all ones.
     """
 
     direction: Tensor
@@ -136,11 +136,12 @@ class Learned(PositionTable):
 
 
 class RotaryScaling(NamedTuple):
-    """How rotary angles are made slower, so that a model can read longer texts than it was first trained on.
+    """How the rotation is slowed down, so that a model can read longer texts than it was first trained on.
 
-    All rates are divided by ``factor`` (Chen 2023) or, with ``bands``, only the slow ones (Llama 3.1, Dubey 2024):
-    angles that turn less than ``bands[0]`` times within ``trained_length`` positions are divided, those that turn more
-    than ``bands[1]`` times stay as they are, and between the two the change is gradual.
+    A rate is the angle by which a pair of dimensions is rotated from one position to the next. All rates are divided
+    by ``factor`` (Chen 2023) or, with ``bands``, only the slow ones (Llama 3.1, Dubey 2024): those that make fewer
+    than ``bands[0]`` full turns within ``trained_length`` positions are divided, those that make more than ``bands[1]``
+    stay as they are, and between the two the change is gradual.
     """
 
     factor: float
@@ -160,7 +161,8 @@ class Rotary(nn.Module):
     """Rotates each pair of dimensions of q and k by an angle that grows with the position (Su 2021, eq. 34).
 
     The product of a query and a key then depends only on their content and distance. A pair is (i, i + D/2), or
-    (2i, 2i+1) with ``interleaved``. Published models use both, which differ only in the order of the dimensions.
+    (2i, 2i+1) with ``interleaved``. Some published models use the first layout and some the second; they differ only
+    in the order of the dimensions.
     """
 
     def __init__(
@@ -227,8 +229,8 @@ class RelativePositions(nn.Module):
     """A learned number for each head and each distance between query and key, added to the score (T5, Raffel 2020).
 
     Each short distance has its own number; longer distances are grouped into ranges that get wider up to
-    ``max_distance``, with one number each. With ``causal``, all numbers are for keys before the query; otherwise half
-    of them are for keys after it.
+    ``max_distance``, with one number each (``buckets`` numbers in all, for each head). With ``causal``, no number is
+    for keys after the query; otherwise half of them are.
     """
 
     def __init__(self, num_heads: int, buckets: int = 32, max_distance: int = 128, causal: bool = False) -> None:
@@ -245,7 +247,7 @@ class RelativePositions(nn.Module):
         self.causal = causal
 
     def rule(self) -> Bias:
-        """Return the bias with the current values of the learned numbers."""
+        """Return a bias rule that adds the current values of the learned numbers to the scores."""
         return _RelativeBias(self.weight, self.max_distance, self.causal)
 
 
