@@ -137,7 +137,7 @@ def test_it_answers_in_python_and_says_why(folder: Path) -> None:
         assert starting.weights.shape == (2, 14)
         torch.testing.assert_close(ending.weights.sum(-1), torch.ones(2, dtype=ending.weights.dtype))
         assert answer.figure(dark=False) is not None
-        with pytest.raises(OptionError, match="There is no base 15; this sequence has 14, numbered from 1"):
+        with pytest.raises(OptionError, match="There is no base 15; this sequence has 14 bases, numbered from 1"):
             answer.triangle(2, 15)
         with pytest.raises(OptionError, match="'Z' at position 1 is not a base"):
             model.predict(["ZZ"])

@@ -36,13 +36,13 @@ BETWEEN_PAIRS = "pairs of bases attend to each other there; answer.triangle(i, j
 
 @dataclass(frozen=True)
 class Triangle:
-    """The third bases k that the heads of a triangle attention looked at for the pair (i, j)."""
+    """How much each head of one triangle attention attends to each third base k for the pair of bases (i, j)."""
 
     name: str  # the attention, such as "blocks.0.starting"
     weights: Float[torch.Tensor, "H L"]
 
     def strongest(self, count: int = 5) -> list[tuple[int, int, float]]:
-        """Return the largest weights as (head, base, weight), counting bases from 1."""
+        """Return the ``count`` largest weights as (head, base, weight), counting heads from 0 and bases from 1."""
         values, places = self.weights.flatten().topk(min(count, self.weights.numel()))
         length = self.weights.shape[1]
         return [
@@ -53,7 +53,8 @@ class Triangle:
 
 @dataclass(frozen=True)
 class BasePairsAnswer(Answer):
-    """A structure in dot-bracket notation; ``score`` is the mean probability of its pairs and unpaired bases."""
+    """A predicted structure; ``text`` has it in dot-bracket notation, and ``score`` is the mean probability, over all
+    bases, of the predicted partner or of being unpaired."""
 
     text: str
     score: float
@@ -64,22 +65,23 @@ class BasePairsAnswer(Answer):
 
     @property
     def pairs(self) -> list[tuple[int, int, float]]:
-        """The base pairs counted from 1, with their probabilities."""
+        """The predicted base pairs as (base, base, probability), counting bases from 1."""
         return [(i + 1, j + 1, float(self.paired[i, j])) for i, j in pairs_of(self.partners)]
 
     @property
     def dot_bracket(self) -> str:
-        """The name, the sequence and the structure, each on its own line."""
+        """The molecule's name, its sequence and the predicted structure, each on its own line."""
         return f">{self.molecule.name}\n{self.molecule.sequence}\n{self.text}\n"
 
     @property
     def matrix(self) -> str:
-        """The probability of each pair as a table: a line for each base, with a number for each possible partner."""
+        """The probability of each pair as a CSV table: a line for each base, with a number for each possible
+        partner."""
         return "".join(",".join(f"{one:.6f}" for one in row) + "\n" for row in self.paired)
 
     @property
     def connectivity_table(self) -> str:
-        """The structure in CT format."""
+        """The predicted structure in CT format (connectivity table)."""
         one = self.molecule
         return to_connectivity_table(Molecule(one.sequence, self.partners, one.name, one.line, one.file))
 
@@ -111,7 +113,7 @@ class BasePairsAnswer(Answer):
 
     @cached_property
     def view(self) -> View:
-        """The attention along the sequence; ``triangle`` shows the attention between pairs."""
+        """The self-attention between bases; for the attention between pairs of bases, call ``triangle``."""
         seen = {name: trace for name, trace in self._seen.items() if name.endswith(".self")}
         others = dict.fromkeys((name for name in self._seen if name not in seen), BETWEEN_PAIRS)
         return replace(view(seen, self.tokens), coverage=Coverage(tuple(seen), others, {}))
@@ -122,14 +124,15 @@ class BasePairsAnswer(Answer):
         return list(self.molecule.sequence)
 
     def triangle(self, i: int, j: int) -> list[Triangle]:
-        """Return what each triangle attention looked at for the pair of bases i and j, counting from 1.
+        """Return the weights of each triangle attention for the pair of bases i and j, counting from 1.
 
-        With the starting node, the pair (i, j) attends to the pairs (i, k); with the ending node, to the pairs (k, j).
+        In an attention around the starting node, the pair (i, j) attends to the pairs (i, k); around the ending node,
+        it attends to the pairs (k, j).
         """
         length = len(self.molecule.sequence)
         for base in (i, j):
             if not 1 <= base <= length:
-                raise OptionError(f"There is no base {base}; this sequence has {length}, numbered from 1.")
+                raise OptionError(f"There is no base {base}; this sequence has {length} bases, numbered from 1.")
         found = []
         for name, trace in self._seen.items():
             if name.endswith((".starting", ".ending")):

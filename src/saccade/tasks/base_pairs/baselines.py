@@ -1,4 +1,5 @@
-"""Baselines to compare a model with: copying the most similar training molecule, and thermodynamics."""
+"""Baselines to compare a model with: copying the structure of the most similar training molecule, and folding by
+thermodynamics (ViennaRNA)."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ def _words(sequence: str) -> Counter[str]:
 
 
 def copied_structure(sequence: str, known: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[int, ...]:
-    """Copy the structure of the most similar known sequence, for the bases that both sequences share.
+    """Return the structure of the most similar known sequence, copied for the bases that both sequences share.
 
     Two sequences are aligned by their longest matching blocks. A pair is copied if both of its bases are matched.
     """

@@ -154,7 +154,7 @@ class BasePairsFiles(DataReader[Molecule]):
 
     @classmethod
     def recommend(cls, splits: Splits[Molecule], size: Size) -> dict[str, Any]:
-        """Recommend about eight passes over the data."""
+        """Recommend a network of this size, and enough updates for about eight passes over the data."""
         width, pair_width, layers = NETWORKS[size]
         steps = max(300, 8 * sum(one.length**2 for one in splits.train) // BATCH_PAIRS)
         longest = max(one.length for part in (splits.train, splits.validation, splits.test) for one in part)
@@ -217,5 +217,5 @@ def _assigned(settings: BasePairsData) -> dict[str, str] | None:
 
 def _part(name: str, where: str) -> str:
     if name.strip().lower() not in PARTS:
-        raise FileError(f"{where}: {name!r} is not a part; expected train, valid or test.")
+        raise FileError(f"{where}: {name!r} is not a part of the data; expected train, valid or test.")
     return PARTS[name.strip().lower()]

@@ -18,11 +18,11 @@ LEAST_PROBABLE = 0.01
 def best_structure(
     paired: Float[np.ndarray, "L L"], unpaired: Float[np.ndarray, " L"], *, crossing: bool
 ) -> tuple[int, ...]:
-    """Return the structure with the largest expected number of correct bases.
+    """Return the partner of each base in the structure with the largest expected number of correct bases.
 
-    A pair (i, j) is worth 2·p_ij, and an unpaired base p_i. Without crossings, dynamic programming finds the best
-    structure. With crossings, pairs are chosen greedily, the most likely first, if they are worth more than two
-    unpaired bases and both bases are free.
+    A pair (i, j), which has probability p_ij, is worth 2·p_ij; a base that is left unpaired, which has probability p_i,
+    is worth p_i. If pairs may not cross, dynamic programming finds the best structure. With ``crossing``, pairs are
+    chosen greedily, the most likely first, if they are worth more than two unpaired bases and both bases are free.
     """
     return _greedy(paired, unpaired) if crossing else best_without_crossings(paired, unpaired)
 
@@ -43,9 +43,10 @@ def _greedy(paired: np.ndarray, unpaired: np.ndarray) -> tuple[int, ...]:
 
 
 def best_without_crossings(paired: Float[np.ndarray, "L L"], unpaired: Float[np.ndarray, " L"]) -> tuple[int, ...]:
-    """Find the best structure by Nussinov's recursion: ``best[i, j]`` is the value of the bases from i to j - 1.
+    """Return the partner of each base in the best structure in which no pairs cross, found by Nussinov's recursion:
+    ``best[i, j]`` is the largest value that the bases from i to j - 1 can have.
 
-    Base i is unpaired, or it pairs with some k:
+    Either base i is unpaired, or it pairs with some base k:
     ``best[i, j] = max(p_i + best[i+1, j], max_k 2·p_ik + best[i+1, k] + best[k+1, j])``
     """
     length = len(unpaired)
@@ -77,7 +78,8 @@ def best_without_crossings(paired: Float[np.ndarray, "L L"], unpaired: Float[np.
 
 
 def pair_scores(found: set[tuple[int, int]], true: set[tuple[int, int]]) -> tuple[float, float, float]:
-    """Return precision, recall and F1 for one molecule; all are 1 if it has no pairs and none were predicted."""
+    """Return precision, recall and F1 of the predicted pairs ``found`` of one molecule; all three are 1 if there are
+    neither predicted nor true pairs."""
     if not found and not true:
         return 1.0, 1.0, 1.0
     right = len(found & true)

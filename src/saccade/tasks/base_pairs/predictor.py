@@ -58,15 +58,18 @@ class BasePairsPredictor(Predictor):
         return "base-pair models"
 
     def from_json(self, value: Any) -> Molecule:
-        """Accept a sequence, or an object with a sequence and its true structure, to compare the answer with."""
+        """Accept a sequence, or an object with a sequence and, optionally, a name and the true structure, with which
+        the answer is then compared."""
         given = {"sequence": value} if isinstance(value, str) else value
         if not isinstance(given, dict) or not isinstance(given.get("sequence"), str):
-            raise OptionError('The input must be a sequence such as "GGGAAAUCCC", or an object with "sequence".')
+            raise OptionError(
+                'The input must be a sequence such as "GGGAAAUCCC", or an object with the key "sequence".'
+            )
         unknown = set(given) - {"sequence", "structure", "name"}
         if unknown:
-            raise OptionError(f"The input has the key {min(unknown)!r}; expected sequence, structure and name.")
+            raise OptionError(f"The input has the key {min(unknown)!r}; expected only sequence, structure and name.")
         if not all(isinstance(part, str) for part in given.values()):
-            raise OptionError("The sequence, its structure and its name must be texts.")
+            raise OptionError("The sequence, its structure and its name must be strings.")
         return self._molecule(given["sequence"], given.get("structure"), given.get("name", "sequence"), "The input")
 
     def _molecule(self, letters: str, structure: str | None, name: str, where: str) -> Molecule:
@@ -81,8 +84,8 @@ class BasePairsPredictor(Predictor):
         most: int = cast(PairNetwork, self.model).config.max_length
         if molecule.length > most:
             raise OptionError(
-                f"{where}: there are {molecule.length} bases; this model takes at most {most}, because memory grows "
-                "with the square of the length."
+                f"{where}: the sequence has {molecule.length} bases; this model takes at most {most}, because memory "
+                "grows with the square of the length."
             )
         return molecule
 
@@ -115,14 +118,15 @@ class BasePairsPredictor(Predictor):
         return given.length
 
     def cost(self, given: Molecule, options: FoldingOptions) -> Cost:
-        """Return the cost: the network computes with every pair of bases, and a pair takes about as long as a token."""
+        """Return the cost of answering an input. Its ``total`` is the number of pairs of bases, because the network
+        computes with every pair, and a pair takes about as long as a token."""
         return Cost(given.length, 1, given.length**2)
 
     def parse(self, argument: str) -> Molecule:
         return self._molecule(argument, None, "sequence", "The input")
 
     def read_file(self, path: Path) -> tuple[list[Any], str]:
-        """Read the sequences in a file, and their structures if the format has them."""
+        """Read the sequences in a file, and their true structures if the file has them."""
         kind = suffix(path)
         how = self.read_as
         columns = (how["sequence_column"], how["structure_column"])
@@ -136,7 +140,8 @@ class BasePairsPredictor(Predictor):
         return [self._checked(one, f"{path}, line {one.line}") for one in found], "; ".join((said, *notes))
 
     def read_unnamed(self, path: Path) -> tuple[list[Any], str]:
-        """Read records with names, a table or a CT file, or else one sequence per line."""
+        """Read a file whose name does not reveal its format: as records that start with ">" and a name, a CT file or a
+        table, depending on its first lines, or else as one sequence per line."""
         trained = suffix(str(self.bundle.data.get("file") or ""))
         encoding, _ = choose_encoding(path, self.read_as["encoding"])
         first = next((text.split() for _, text in read_lines(path, encoding) if text.strip()), [""])
@@ -155,7 +160,7 @@ class BasePairsPredictor(Predictor):
         return self._molecule(text, None, where, where)
 
     def prepare(self, given: Any, number: int = 1) -> Molecule:
-        """Accept a sequence, or a molecule from ``read_file``."""
+        """Convert a sequence or a JSON object to a molecule; a molecule from ``read_file`` is returned as it is."""
         return given if isinstance(given, Molecule) else self.from_json(given)
 
     def answer(self, inputs: Sequence[Molecule], options: FoldingOptions, now: Snapshot) -> list[BasePairsAnswer]:

@@ -78,7 +78,7 @@ class BasePairsBatch(Batch):
 
 @dataclass(frozen=True)
 class BasePairsState(TaskState):
-    """The training molecules, from which a baseline copies the structure of the most similar one."""
+    """The training molecules; a baseline predicts a structure by copying that of the most similar one."""
 
     known: tuple[tuple[str, tuple[int, ...]], ...] = field(repr=False)
 
@@ -95,7 +95,7 @@ class BasePairsState(TaskState):
                 sequence, pairs = json.loads(line)
                 known.append((sequence, partners_of(pairs, len(sequence))))
             except (ValueError, TypeError, IndexError):
-                raise FileError(f"{place}: expected a sequence and its base pairs.") from None
+                raise FileError(f"{place}: expected a JSON list of a sequence and its base pairs.") from None
         return cls(tuple(known))
 
     def description(self) -> dict[str, Any]:
@@ -107,7 +107,7 @@ class BasePairsState(TaskState):
 
 
 class BasePairs(Task):
-    """Trains with the cross-entropy of the partner of each base, where "unpaired" is one of the choices."""
+    """Trains with the cross-entropy of each base's partner: one of the other bases, or "unpaired"."""
 
     name = "base-pairs"
     about = "predicts which bases of an RNA sequence pair with each other"
@@ -151,7 +151,8 @@ class BasePairs(Task):
     def probabilities(
         self, model: nn.Module, sequences: Sequence[str]
     ) -> list[tuple[Float[np.ndarray, "L L"], Float[np.ndarray, " L"]]]:
-        """Return, for each sequence, the probabilities of all pairs, which are symmetric, and of being unpaired."""
+        """Return, for each sequence, a symmetric matrix with the probability of each pair of bases, and the probability
+        of each base to be unpaired."""
         lengths = torch.tensor([len(sequence) for sequence in sequences])
         bases = torch.full((len(sequences), int(lengths.max())), UNCERTAIN)
         for row, sequence in enumerate(sequences):
@@ -172,7 +173,7 @@ class BasePairs(Task):
         options: FoldingOptions,
         check_cancelled: CheckCancelled = lambda: None,
     ) -> list[tuple[int, ...]]:
-        """Predict the structure of each molecule."""
+        """Return the predicted structure of each molecule, as the partner of each base."""
         found: dict[int, tuple[int, ...]] = {}
         for part in plan_batches(self.lengths(molecules), max_tokens=self.training.batch_size, shuffle=False):
             check_cancelled()
@@ -196,7 +197,8 @@ class BasePairs(Task):
         options: Any = None,
         check_cancelled: CheckCancelled = lambda: None,
     ) -> Evaluation:
-        """Return the mean scores per molecule, and lines that compare them with copying and ViennaRNA."""
+        """Return the scores averaged over molecules, and lines that compare them with those of two baselines: copying
+        the structure of the most similar training molecule, and ViennaRNA."""
         found = self.structures(model, examples, options or self.settings["decoding"], check_cancelled)
         scores = _mean_scores(examples, found)
         lines = [f"{'method':34} {'precision':>9} {'recall':>9} {'f1':>9}", _line("this model", scores)]
