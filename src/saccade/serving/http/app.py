@@ -1,4 +1,4 @@
-"""The server as one ASGI application."""
+"""Build the server as one ASGI application."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def create_app(
 ) -> Guard:
     """Create the ASGI application that serves these models.
 
-    ``hosts`` are additional host names of the server. Web pages of the origins in ``embedders`` may show read-only
-    views of the studio in a frame.
+    ``hosts`` are additional host names under which clients may reach the server. Web pages of the origins in
+    ``embedders`` may show read-only views of the studio in a frame.
     """
     state = ServerState(models, runs, api_key, neighbours, tuple(embedders))
     inner = inner_app(state)

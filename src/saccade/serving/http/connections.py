@@ -39,9 +39,10 @@ FREE_CHUNKS, LEAST_CHUNK = 100, 256
 
 
 def most_connections(wanted: int) -> tuple[int, int]:
-    """Return how many connections the system allows, and how many to accept at once.
+    """Return how many connections may be open, at most ``wanted``, and how many new ones to accept in one go.
 
-    A process without a free file descriptor can neither accept connections nor read files, so some are left free.
+    A process without a free file descriptor can neither accept connections nor read files, so the limit leaves some
+    descriptors free.
     """
     try:
         import resource
@@ -98,9 +99,9 @@ class _Received(ReceiveBuffer):
 
 
 class JoinedWrites:
-    """A transport that joins small writes, so that the head and the body of an answer are sent in one packet.
+    """A transport that joins small writes, so that the headers and the body of an answer are sent in one packet.
 
-    With several processes, each packet also costs the supervisor two system calls.
+    If the server has several processes, this also spares the supervisor two system calls for each packet.
     """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
@@ -130,8 +131,8 @@ class JoinedWrites:
 
 
 class Connection(H11Protocol):
-    """Uvicorn's connection, with limits on the time to send the head of a request, the time to read an answer and
-    the number of connections."""
+    """Uvicorn's connection, with limits on the time in which a client must send the headers of a request and read an
+    answer, and on the number of connections."""
 
     seconds = 60.0
     most = 1024
@@ -161,7 +162,7 @@ class Connection(H11Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no complete request is waiting for its answer; a request whose refusal is delayed does not count."""
+        """Whether no complete request is waiting for its answer; one whose refusal is being held back does not count."""
         cycle = self.cycle
         if cycle is None or cycle.response_complete or cycle.scope["state"].get("is_refused"):
             return True
@@ -174,7 +175,8 @@ class Connection(H11Protocol):
             oldest._reset()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse a request that is not HTTP or too long. If an answer is being sent, just close the connection."""
+        """Refuse a request that is not valid HTTP or is too long; if an answer is already being sent, just close the
+        connection."""
         status, said = _reason(sys.exc_info()[1])
         sentence = json.dumps({"error": said}).encode()
         headers = [
@@ -210,7 +212,7 @@ class Connection(H11Protocol):
             self._stop_timer(what)
 
     def end_unsent(self) -> None:
-        """Close the connection if its request is incomplete, because the server is stopping."""
+        """Close the connection if its request is still incomplete; called when the server stops."""
         if self.cycle is not None and self.cycle.more_body and not self.cycle.response_complete:
             self._reset()
 
@@ -241,7 +243,7 @@ def _reason(error: BaseException | None) -> tuple[int, str]:
 
 
 class RelayedConnection(Connection):
-    """A connection that the supervisor of several processes relays; its first line is the client's address."""
+    """A connection that the supervisor relays to this process; the first line that arrives has the client's address."""
 
     _introduction: bytes | None = b""  # the part of that line received so far; None when it is complete
 

@@ -1,4 +1,4 @@
-"""Which connection to close when there are too many."""
+"""Choose which connection to close when there are too many."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["first_to_close", "network_of"]
 
 
 class Idle(Protocol):
-    """A connection without a request in progress."""
+    """A connection without a request in progress, which may be closed if there are too many connections."""
 
     @property
     def address(self) -> str: ...
@@ -25,7 +25,7 @@ One = TypeVar("One", bound=Idle)
 
 
 def first_to_close(idle: Iterable[One]) -> One | None:
-    """Return the oldest idle connection of the address with the most idle connections; None if none is idle."""
+    """Return the connection that has been idle longest, of the address with the most; None if ``idle`` is empty."""
     every = list(idle)
     counts = Counter(one.address for one in every)
     most = max(counts, key=counts.__getitem__, default="")
@@ -34,7 +34,7 @@ def first_to_close(idle: Iterable[One]) -> One | None:
 
 @functools.lru_cache(4096)
 def network_of(address: str) -> str:
-    """Return the address, or for IPv6 its /64 network, because one client usually has a whole network."""
+    """Return the address or, for IPv6, its /64 network, because one client can usually use all addresses of one."""
     try:
         found = ipaddress.IPv6Address(address)
     except ValueError:

@@ -15,11 +15,11 @@ __all__ = ["docs_page", "openapi_document"]
 _REFUSALS = {
     "400": "The request is not valid.",
     "401": "The API key is missing.",
-    "403": "The API key is wrong, or the request comes from another site's page.",
-    "404": "There is nothing with this name.",
+    "403": "The API key is wrong, or the request comes from a web page of another site.",
+    "404": "There is no model, run or other resource with this name.",
     "413": "The request exceeds a limit.",
     "429": "Too many requests; Retry-After says when to try again.",
-    "503": "The answer takes too long, or the model is not available yet.",
+    "503": "The model took too long to answer, or is not available yet.",
 }
 _SENTENCE = {"type": "object", "required": ["error"], "properties": {"error": {"type": "string"}}}
 _OPENAI = {
@@ -47,7 +47,7 @@ def openapi_document(app: FastAPI) -> dict[str, Any]:
 
 
 def docs_page(document: Mapping[str, Any]) -> str:
-    """A page that lists every address and its parameters."""
+    """Return an HTML page that lists every path of the API and its parameters."""
     title = escape(str(document["info"]["title"]))
     parts = [
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}: API</title>',

@@ -1,4 +1,4 @@
-"""Server-sent events from a model's thread: text as it is written, or progress."""
+"""Send server-sent events from a model's thread: text as it is generated, or progress."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _DisconnectedError(Exception):
 
 
 def event(value: Any) -> bytes:
-    """Format a server-sent event with JSON data."""
+    """Return a server-sent event whose data is this value as JSON."""
     return f"data: {json.dumps(value, ensure_ascii=False, allow_nan=False)}\n\n".encode()
 
 
@@ -38,8 +38,9 @@ def event_stream(
 ) -> StreamingResponse:
     """Run ``work`` in the model's thread and stream what it sends to the client, until the client disconnects.
 
-    Whenever ``work`` yields, other requests get their turn. It should take about as long as answering ``inputs``. It
-    enters the queue before the response starts, so if the queue is full, the request can still be refused with 429.
+    Whenever ``work`` yields, other requests get their turn. ``inputs`` and ``options`` are used to estimate how long
+    ``work`` takes: about as long as answering these inputs. ``work`` enters the queue of the model before the response
+    starts, so if the queue is full, the request can still be refused with 429.
     """
     loop = asyncio.get_running_loop()
     sent: asyncio.Queue[Any] = asyncio.Queue()

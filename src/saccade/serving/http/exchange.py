@@ -1,4 +1,5 @@
-"""One request and its answer: limits the body in size and time, and adds the headers that every answer has."""
+"""One request and its answer: limits the size of the body and the time in which the client must send it, and adds the
+headers that every answer has."""
 
 from __future__ import annotations
 
@@ -56,8 +57,8 @@ class Exchange:
         self._body: bytes | None = None
 
     def announced(self, limit: int) -> int:
-        """The size of the body according to its headers; for a chunked body, the limit, because its size is not
-        known."""
+        """Return the size of the body according to its headers; for a chunked body, whose size is not known in advance,
+        return ``limit``."""
         headers = Headers(scope=self._scope)
         if headers.get("content-encoding", "identity").lower() != "identity":
             raise Refused(415, "The server does not decompress requests; send the body without Content-Encoding.")
@@ -69,7 +70,7 @@ class Exchange:
         return int(length) if length.isdecimal() and len(length) < 20 else limit + 1
 
     async def read(self, limit: int, seconds: float) -> None:
-        """Receive the whole body."""
+        """Receive the whole body; refuse it if it is longer than ``limit`` bytes or takes longer than ``seconds``."""
         body = bytearray()
         try:
             async with asyncio.timeout(seconds):

@@ -1,4 +1,4 @@
-"""The outermost layer: checks who may send requests, how large they may be, and how many at once."""
+"""The outermost layer of the server: checks who may send requests, how large they may be, and how many at once."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Guard:
     """The ASGI application that checks each request before it passes it on.
 
     A request counts towards the limits only when its body is complete, so a client cannot block others by sending
-    slowly. Requests with and without the key are counted separately, so clients without the key cannot lock out those
-    who have it.
+    slowly. Requests with and without the API key are counted separately, so clients without the key cannot lock out
+    those who have it.
     """
 
     def __init__(self, app: ASGIApp, state: ServerState, hosts: Collection[str]) -> None:
@@ -128,7 +128,7 @@ class Guard:
             try:
                 ipaddress.ip_address(host)
             except ValueError:
-                sentence = "The Host header does not match this server; to accept it, start with --allow-host."
+                sentence = "The Host header is not a name of this server; to accept it, start with --allow-host."
                 raise Refused(400, sentence) from None
         origin = headers.get("origin")
         is_foreign = origin is not None and origin.partition("://")[2].lower() != header.lower()
@@ -159,7 +159,7 @@ def same_key(given: str, key: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
+    """Return whether a host name or address can be reached only from this machine."""
     if host == "localhost":
         return True
     try:

@@ -1,4 +1,4 @@
-"""Metrics in the text format of Prometheus."""
+"""Count requests and their durations, and write such metrics in the text format of Prometheus."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Histogram:
         self._counts[bisect.bisect_left(BUCKETS, seconds)] += 1
 
     def values(self, labels: dict[str, str]) -> list[tuple[str, dict[str, str], float]]:
-        """The suffix, labels and value of each line."""
+        """Return the suffix, labels and value of each line that the histogram has in the text format."""
         counts = list(itertools.accumulate(self._counts))
         ends = [*(f"{end:g}" for end in BUCKETS), "+Inf"]
         buckets = [("_bucket", labels | {"le": end}, float(n)) for end, n in zip(ends, counts, strict=True)]
@@ -81,7 +81,7 @@ def histogram(name: str, about: str, values: Iterable[tuple[dict[str, str], Hist
 
 
 def render(samples: Iterable[Sample], every: dict[str, str] | None = None) -> str:
-    """Return the metrics as text, with these labels added to every line."""
+    """Return the metrics as text, with the labels ``every`` added to each line."""
     lines = []
     for name, kind, about, values in samples:
         lines += [f"# HELP {name} {about}", f"# TYPE {name} {kind}"]

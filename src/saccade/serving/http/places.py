@@ -25,7 +25,7 @@ class Places:
 
     @contextmanager
     def taken(self, address: str, count: int = 1) -> Iterator[None]:
-        """Take places until the ``with`` block ends; refuse the request if there are not enough places left."""
+        """Take ``count`` places until the ``with`` block ends; refuse the request if there are not enough left."""
         if self._taken.total() + count > self.most or self._taken[address] + count > self.each:
             raise Refused(429, f"{self._refusal}; try again in a moment.", retry_after=1)
         self._taken[address] += count
@@ -39,8 +39,8 @@ class Places:
 class Crowd:
     """Delays refusals (429): the first is sent immediately, and further ones at a limited rate.
 
-    Clients that ignore Retry-After would otherwise ask again immediately, and refusing them again and again would slow
-    down the answers to other clients.
+    Clients that ignore Retry-After would otherwise send the request again immediately, and refusing it again and again
+    would slow down the answers to other clients.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Crowd:
 
     @property
     def delay(self) -> float:
-        """How long to delay the next refusal, in seconds."""
+        """The number of seconds by which to delay the next refusal."""
         return min(self.size / REFUSALS, LONGEST_HOLD)
 
     async def hold(self) -> None:

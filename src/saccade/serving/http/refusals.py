@@ -75,7 +75,7 @@ async def answer_error(request: Request, error: Exception) -> JSONResponse:
 
 
 async def answer_http_error(request: Request, error: Exception) -> Response:
-    """Answer a request that the web framework refuses, such as one for an unknown path; a browser gets a page."""
+    """Answer a request that the web framework refuses; a browser that opens an unknown path gets an HTML page."""
     assert isinstance(error, HTTPException)
     if error.status_code == 404 and request.headers.get("sec-fetch-mode") == "navigate":
         return HTMLResponse(_NO_PAGE, 404)
@@ -85,7 +85,7 @@ async def answer_http_error(request: Request, error: Exception) -> Response:
 
 
 async def answer_invalid(request: Request, error: Exception) -> JSONResponse:
-    """Name the first invalid field of a request and what is wrong with it."""
+    """Return a refusal that names the first invalid field of a request and says what is wrong with it."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"] if part not in _NOT_FIELDS)

@@ -84,7 +84,7 @@ class _Server(uvicorn.Server):
 
 
 def accept_waiting(listening: socket.socket) -> Iterator[socket.socket]:
-    """Accept and return the connections in the backlog, because closing the socket would reset them."""
+    """Accept and yield the connections that wait to be accepted, because closing the socket would reset them."""
     with contextlib.suppress(OSError):  # no more, or already closed
         while True:
             connection, _ = listening.accept()
@@ -110,7 +110,7 @@ def listen(host: str, port: int) -> socket.socket:
 def make_server(
     app: Guard, trusted_proxies: Sequence[str] = (), tls: ssl.SSLContext | None = None, *, is_relayed: bool = False
 ) -> uvicorn.Server:
-    """A server for the application; setting ``should_exit`` stops it.
+    """Return a server for the application; setting its ``should_exit`` to True stops it.
 
     The header X-Forwarded-For is used only if it comes from a trusted proxy.
     """

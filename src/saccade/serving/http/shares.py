@@ -1,4 +1,4 @@
-"""Shares of the event loop, so that a client with many connections leaves time for the requests of others.
+"""Share the time of the event loop, so that a client with many connections leaves time for the requests of others.
 
 Reading requests, refusing them and sending answers all happen on the event loop, one after another. Each takes a few
 milliseconds at most, but a client can send hundreds of requests at once.
@@ -28,7 +28,10 @@ MOST_WAITING = 256
 
 
 class Shares:
-    """How much time of the event loop each address has used. Use only from the event loop."""
+    """Makes an address wait after it has used time of the event loop, if others send requests too.
+
+    Use only from the event loop.
+    """
 
     def __init__(self) -> None:
         self._rests_until: dict[str, float] = {}
@@ -58,7 +61,7 @@ class Shares:
             self._waiting += Counter()  # drops addresses that have none
 
     def spend(self, address: str, seconds: float) -> None:
-        """Count time that a request of this address has used."""
+        """Record that a request of this address has used the event loop for this many seconds."""
         now = time.monotonic()
         rests_until = max(now, self._rests_until.get(address, 0.0)) + REST * seconds
         self._rests_until[address] = min(rests_until, now + LONGEST_REST)

@@ -1,4 +1,4 @@
-"""Strict parsing of JSON: no NaN, no deep nesting, no invalid text."""
+"""Parse JSON strictly: without NaN, repeated keys, deep nesting or invalid Unicode."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NO_BRACKETS = re.compile(r"[^][{}]+")
 
 
 def parse_json(content: bytes) -> Any:
-    """Parse JSON in UTF-8; refuse NaN, repeated keys, deep nesting and invalid text."""
+    """Parse JSON in UTF-8; refuse NaN, repeated keys, deep nesting and invalid Unicode."""
     try:
         text = content.decode("utf-8-sig")
         _check_nesting(_NO_BRACKETS.sub("", _STRING.sub("", text)))

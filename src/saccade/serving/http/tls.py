@@ -1,4 +1,4 @@
-"""TLS: the certificate, and connections until their handshake is done."""
+"""Load the certificate for TLS, and keep track of connections until their handshake is done."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECONDS = 10.0
 
 
 def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """The settings for TLS with this certificate (and those that sign it) and its private key, both in PEM form."""
+    """Return the TLS settings for a certificate (with those that sign it) and its private key, both PEM files."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     for path in (certificate, key):
         if not path.is_file():
@@ -31,7 +31,7 @@ def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
 
 
 class Door:
-    """The connections whose TLS handshake is not done yet; if there are too many, it closes one of them."""
+    """Keeps the connections whose TLS handshake is not done yet; if there are too many, it closes one of them."""
 
     def __init__(self, context: ssl.SSLContext, most: int) -> None:
         self.context = context
