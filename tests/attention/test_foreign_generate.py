@@ -186,7 +186,7 @@ def test_sequences_of_several_texts_are_not_mixed(name: str) -> None:
         model.generate(**inputs, **options)
     assert {trace.shape[0] for trace in seen.values()} == {2, 4}
     with pytest.raises(
-        OptionError, match=r"holds 2 sequences and .* 4, so their numbers do not say which of them belong"
+        OptionError, match=r"holds 2 sequences but .* holds 4, so an index does not say which of them belong"
     ):
         saccade.view(seen, list("abcd"), source_tokens=list("stuvwxy"), batch=1)
     decoder = {label: trace for label, trace in seen.items() if trace.shape[0] == 4}

@@ -51,7 +51,7 @@ def test_what_does_not_fit_is_refused(seen: Watch) -> None:
         saccade.view(seen, {"text_model": PATCHES})
     with pytest.raises(UnknownNameError, match="no part of the model with attention 'txt_model'"):
         saccade.view(seen, {"txt_model": TEXT})
-    with pytest.raises(OptionError, match="words must be a mapping with some of the same names"):
+    with pytest.raises(OptionError, match="words must be a mapping too, and have no names"):
         saccade.view(seen, {"text_model": TEXT}, words=[0, 1, 2, 3, 4])
     with pytest.raises(OptionError, match="words can be a mapping only if tokens is one"):
         saccade.view(seen, TEXT, words={"text_model": [0, 1, 2, 3, 4]})

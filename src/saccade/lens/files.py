@@ -1,4 +1,4 @@
-"""Write pictures, pages and numbers to files; a file is either complete or not there at all."""
+"""Write pictures, pages and numbers to files; if writing fails, no incomplete file is left."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _NUMBER_SUFFIXES = (".npy", ".safetensors")
 
 
 def write_file(path: Path, content: bytes, what: str = "file") -> Path:
-    """Write ``content`` into an existing folder; ``what`` names it in an error message."""
+    """Write ``content`` to ``path``, whose folder must exist, and return the path.
+
+    ``what`` says in an error message what the file is, such as "picture".
+    """
     try:
         if not path.parent.is_dir():
             raise FileError(f"{path}: the {what} cannot be written: No such file or directory.")
@@ -31,7 +34,7 @@ def write_file(path: Path, content: bytes, what: str = "file") -> Path:
 
 
 def write_numbers(path: Path, weights: Float[Tensor, "Q K"]) -> Path:
-    """Write weights as float32: an array in ``.npy``, or the tensor "weights" in ``.safetensors``."""
+    """Write weights as float32: an array in a ``.npy`` file, or the tensor "weights" in a ``.safetensors`` file."""
     if path.suffix not in _NUMBER_SUFFIXES:
         raise FileError(f"{path}: numbers can be saved as {' or '.join(_NUMBER_SUFFIXES)}, not as {path.suffix!r}.")
     weights = weights.float().cpu().contiguous()

@@ -1,14 +1,14 @@
-"""Turn attention weights that a model returned itself into traces, which views are made from.
+"""Turn attention weights that a model returned itself into traces, which are what a view of attention is made from.
 
 The weights are shown bit for bit. But weights alone do not show what their rows and columns are, nor what else the
 model computes:
 
-- Columns may be something other than the tokens, although there are as many of them: Longformer returns, for each
-  token, the weights of its neighbours. Such a layout is recognised, and its columns are numbered.
-- Rows may sum to less than 1 (because of an attention sink) or to more (because of dropout). A note says so; if they
-  sum to more than 1, there is no rollout.
-- Other parts of the model may mix tokens too, as convolutions or state spaces do. A rollout assumes that they do not,
-  and says so.
+- Columns may be something other than the tokens, although there are as many columns as tokens: Longformer returns, for
+  each token, the weights of its neighbours. Such a layout is recognised, and its columns are labelled with numbers.
+- Rows may sum to less than 1 (because of an attention sink) or to more than 1 (because of dropout). A note in the
+  title says so; if rows sum to more than 1, no rollout can be computed.
+- Other parts of the model may mix tokens too, as convolutions or state spaces do. A rollout assumes that nothing but
+  attention mixes tokens, and its title says so.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class GivenTrace(Trace):
 
     @property
     def note(self) -> str | None:
-        """A remark to show with these weights, such as that rows do not sum to 1; None if there is none."""
+        """A remark to show with these weights, such as that rows do not sum to 1, or None."""
         notes = []
         if self.sums is not None:
             notes.append(f"rows sum to {self.sums[0]:.3g} to {self.sums[1]:.3g}, not to 1")
@@ -76,7 +76,7 @@ def _checked(name: str, weights: object) -> Float[Tensor, "B H Q K"]:
     if isinstance(weights, Sequence) and weights and isinstance(weights[0], Tensor):
         raise OptionError(
             f"{name} is itself a list: generate() returns a list of layers for each step. Run the model once over the "
-            "whole text and view those attentions."
+            "whole text and view the attentions that this returns."
         )
     if not isinstance(weights, Tensor):
         raise OptionError(f"The weights of {name} must be a tensor, not {type(weights).__name__}.")
@@ -101,11 +101,12 @@ def _as_call(weights: Float[Tensor, "B H Q K"]) -> Call:
 
 
 def is_banded(weights: Float[Tensor, "B H N N"]) -> bool:
-    """Return whether the columns seem to be the neighbours of each token, and not the tokens themselves.
+    """Return whether the columns seem to be the neighbours of each row's token, and not the tokens of the text.
 
-    In such a layout, the middle column is the token itself, a cell whose neighbour would lie outside the text is 0, and
-    the first columns may belong to tokens that all tokens attend to. The layout is recognised by these zeros, and by a
-    column that others attend to but its own row does not in any head, which is unlikely if the columns are tokens.
+    In such a layout, the first columns may be tokens that all tokens attend to. Of the other columns, the middle one is
+    the row's own token, and a cell is 0 if its neighbour would lie outside the text. The layout is recognised by these
+    zeros, and by a zero on the diagonal in all heads of a column that has other weights, which is unlikely if the
+    columns are tokens, because a token then never attends to itself.
     """
     size = weights.shape[-1]
     if weights.shape[-2] != size or size < 2:

@@ -1,8 +1,8 @@
 """Measure each head: entropy, distance, and the weight on the previous token, on the token itself and on equal tokens.
 
-Such heads have names in the literature: previous-token heads and induction heads (Elhage et al. 2021; Olsson et al.
-2022), positional heads (Voita et al. 2019). The measures are means over the rows of one input, so they show what a head
-does for this input, not in general.
+Heads that stand out in such a measure have names in the literature: previous-token heads and induction heads (Elhage et
+al. 2021; Olsson et al. 2022), positional heads (Voita et al. 2019). The measures are means over the rows of one input,
+so they show what a head does for this input, not in general.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ __all__ = ["Habits", "habits"]
 
 @dataclass(frozen=True)
 class Habits:
-    """The measures of one head. All but ``entropy`` are None if rows and columns are not the same sequence.
+    """The measures of one head. All but ``entropy`` are None if queries and keys are not the same sequence.
 
-    ``entropy`` is in bits and ``distance`` in tokens. ``previous`` and ``itself`` are the mean weights of the token
-    before and of the token itself. ``same`` is the mean weight of other tokens with the same text, over the rows that
-    have such a token; None if there are none.
+    ``entropy`` is in bits; ``distance`` is how many tokens away the head attends on average. ``previous`` and
+    ``itself`` are the mean weights that a token gives to the token before it and to itself. ``same`` is the mean total
+    weight that a token gives to other tokens with the same text, over the tokens that occur more than once; None if no
+    token does.
     """
 
     entropy: float
@@ -35,7 +36,7 @@ class Habits:
 
 
 def habits(view: View, name: str) -> list[Habits]:
-    """Measure each head of an attention, with the weights of only one head in memory at a time."""
+    """Return the measures of each head of the attention ``name``, holding the weights of only one head in memory."""
     entropy = view.entropy(name).tolist()
     if not view.is_self(name):
         return [Habits(bits) for bits in entropy]

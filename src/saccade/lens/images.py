@@ -17,7 +17,7 @@ Overlay = tuple[str, ArrayLike]
 
 
 def checked_image(image: ArrayLike) -> Array:
-    """Return the pixels as numbers in 0..1."""
+    """Return the pixels as numbers from 0 to 1, or raise an error if ``image`` is not an image."""
     pixels = np.asarray(image)
     if not (pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] == 3)) or not pixels.size:
         raise ShapeError(f"An image must have shape (height, width) or (height, width, 3), not {pixels.shape}.")
@@ -30,7 +30,7 @@ def checked_image(image: ArrayLike) -> Array:
 
 
 def check_overlays(over: Sequence[Overlay]) -> list[tuple[str, Array]]:
-    """Return the weights as arrays, which must have the same shape."""
+    """Return the captions and weights of the overlays, the weights as arrays; raise an error if their shapes differ."""
     found = [(caption, np.asarray(grid, dtype=np.float64)) for caption, grid in over]
     for caption, grid in found:
         if grid.ndim != 2 or not grid.size or grid.shape != found[0][1].shape:

@@ -1,8 +1,9 @@
 """Choose the tokens that label the rows and columns of each attention.
 
-A label is shown only where it is known to be right. For a watched attention, this is known from where its rows and keys
-come from (``Trace.place``). For weights that a model returned, and for Saccade's own layers, it is inferred from names
-and lengths. Positions that none of the given tokens fit are numbered, and a note says why.
+A token is shown as a label only where it is known to be the right one. For an attention that ``watch`` recorded in a
+model of another library, ``Trace.place`` tells which inputs its queries and keys were computed from. For weights that a
+model returned, and for Saccade's own layers, it is inferred from names and lengths. Positions that none of the given
+tokens fit are labelled with numbers, and a note says why.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class _Fit(NamedTuple):
 
 
 class Tokens(NamedTuple):
-    """The tokens that the caller of ``view`` gave."""
+    """The tokens that were passed to ``view`` as labels, with the words that they belong to."""
 
     target: Axis | None
     source: Axis | None
@@ -60,7 +61,7 @@ class Tokens(NamedTuple):
         words: Words | Mapping[str, Words] | None,
         source_words: Words | None,
     ) -> Tokens:
-        """Collect the arguments of ``view`` about tokens and words, and check that they fit together."""
+        """Collect the arguments of ``view`` about tokens and words, or raise an error if they contradict each other."""
         if tokens is None and not (source_tokens is None and words is None and source_words is None):
             raise OptionError("source_tokens, words and source_words can only be given together with tokens.")
         if source_tokens is None and source_words is not None:
@@ -72,10 +73,12 @@ class Tokens(NamedTuple):
             return cls(None if tokens is None else Axis.of(tokens, words), source, {})
         if source is not None:
             raise OptionError(
-                "If tokens is a mapping, leave out source_tokens, and give the encoder an entry in tokens."
+                "If tokens is a mapping, leave out source_tokens, and give the encoder's tokens as an entry of tokens."
             )
         if words is not None and (not isinstance(words, Mapping) or not set(words) <= set(tokens)):
-            raise OptionError("If tokens is a mapping, words must be a mapping with some of the same names.")
+            raise OptionError(
+                "If tokens is a mapping, words must be a mapping too, and have no names that tokens lacks."
+            )
         given = words if isinstance(words, Mapping) else {}
         return cls(None, None, {tower: Axis.of(list(some), given.get(tower)) for tower, some in tokens.items()})
 
@@ -90,7 +93,7 @@ class Tokens(NamedTuple):
 
 
 def label(traces: Mapping[str, Trace], given: Tokens) -> AxisLabels:
-    """Label the rows and columns of every attention with these tokens, or number them."""
+    """Return labels for the rows and columns of every attention: the given tokens where they fit, otherwise numbers."""
     for tower in given.towers:
         if not any(_is_in(name, tower) for name in traces):
             raise UnknownNameError("part of the model with attention", tower, traces)
@@ -250,7 +253,7 @@ def _check_one_sequence(traces: Mapping[str, Trace], names: Sequence[str]) -> No
         if one - other and other - one:
             raise OptionError(
                 f"{firsts[one]} and {firsts[other]} read different inputs of the same length, so one list of tokens "
-                'cannot label both; give tokens as a mapping from parts of the model, such as {"text_model": tokens}.'
+                'cannot label both; give a mapping from parts of the model to tokens, such as {"text_model": tokens}.'
             )
 
 

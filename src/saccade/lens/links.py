@@ -1,7 +1,8 @@
 """Links between the words of a source and a target sentence: reading, writing, and comparing with gold links.
 
-A link is (source, target), both counted from 0, as in the Pharaoh format ``0-0 1-2``. Some gold links may be only
-possible (``1p2`` or ``1?2``): finding one is correct, and missing it is not an error (Och & Ney 2003).
+A link is a pair (source, target) of word positions, counted from 0, as in the Pharaoh format ``0-0 1-2``. Gold links,
+which people annotated, can be marked as only possible (``1p2`` or ``1?2``): finding such a link is correct, and missing
+it is not an error (Och & Ney 2003).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _PHARAOH = re.compile(r"([0-9]+)([-p?])([0-9]+)")
 
 @dataclass(frozen=True)
 class GoldLinks:
-    """The true links of a sentence pair; every sure link is also possible."""
+    """The true links of a sentence pair; ``possible`` always includes the sure links."""
 
     sure: frozenset[WordLink]
     possible: frozenset[WordLink] = field(default=frozenset())
@@ -45,7 +46,7 @@ class GoldLinks:
 
 
 class Agreement(NamedTuple):
-    """How many of the target words that have a gold link were linked correctly."""
+    """How many target words have a gold link (``total``), and how many of these were linked correctly (``right``)."""
 
     right: int
     total: int
@@ -56,7 +57,7 @@ class Agreement(NamedTuple):
 
 
 class AlignmentScores(NamedTuple):
-    """Scores of a whole corpus from 0 to 1; precision and recall should be high, and the error rate low."""
+    """Scores of the links found in a whole corpus, from 0 to 1: for the error rate lower is better, else higher."""
 
     precision: float
     recall: float
@@ -64,9 +65,14 @@ class AlignmentScores(NamedTuple):
 
 
 def hard_links(matrix: Float[Tensor, "T S"]) -> frozenset[WordLink]:
-    """Link each target word to its strongest source word (the first of equal ones), unless its row is all zeros."""
+    """Return a link from each target word to the source word with the largest weight, the first one in case of a tie.
+
+    A target word whose weights are all 0 gets no link.
+    """
     if matrix.ndim != 2:
-        raise ShapeError(f"Links are read from a (target, source) matrix, not from shape {tuple(matrix.shape)}.")
+        raise ShapeError(
+            f"Links are read from a matrix of shape (target, source), not from shape {tuple(matrix.shape)}."
+        )
     if not matrix.shape[1]:
         return frozenset()
     strongest, sources = matrix.max(dim=1).values, matrix.argmax(dim=1)
@@ -77,7 +83,7 @@ def hard_links(matrix: Float[Tensor, "T S"]) -> frozenset[WordLink]:
 def links_of_pieces(
     links: Iterable[WordLink], source_words: Sequence[int], target_words: Sequence[int]
 ) -> frozenset[WordLink]:
-    """Turn links between words into links between all their pieces; ``source_words[i]`` is the word of piece i."""
+    """Return links between all subword pieces of linked words; ``source_words[i]`` is the word that has piece i."""
     linked = frozenset(links)
     return frozenset(
         (source, target)
@@ -88,20 +94,20 @@ def links_of_pieces(
 
 
 def read_pharaoh(line: str, where: str = "This alignment") -> GoldLinks:
-    """Read one line in Pharaoh format; an error message starts with ``where`` the line is."""
+    """Return the links of a line in Pharaoh format; ``where`` says in error messages which line it is."""
     sure: set[WordLink] = set()
     possible: set[WordLink] = set()
     for word in line.split():
         match = _PHARAOH.fullmatch(word)
         if match is None:
-            raise FileError(f"{where} has {word!r}; a link is written 0-0, or 0p0 if it is only possible.")
+            raise FileError(f"{where} contains {word!r}; write a link as 0-0, or as 0p0 if it is only possible.")
         source, kind, target = match.groups()
         (sure if kind == "-" else possible).add((int(source), int(target)))
     return GoldLinks(frozenset(sure), frozenset(possible))
 
 
 def write_pharaoh(links: Iterable[WordLink] | GoldLinks) -> str:
-    """Write links as one line in Pharaoh format, in the order of the target words."""
+    """Return links as one line in Pharaoh format, in the order of the target words."""
     gold = links if isinstance(links, GoldLinks) else GoldLinks(frozenset(links))
     ordered = sorted(gold.possible, key=lambda link: (link[1], link[0]))
     return " ".join(f"{link[0]}{'-' if link in gold.sure else 'p'}{link[1]}" for link in ordered)
@@ -112,9 +118,10 @@ def agreement(
     gold: Sequence[Collection[WordLink]],
     words: Sequence[Collection[int]] | None = None,
 ) -> Agreement:
-    """Count the target words of a corpus that have a gold link, and how many of these link to gold words only.
+    """Count the target words of a corpus that have a gold link, and how many of these are linked correctly.
 
-    ``words`` restricts the count to these target words of each sentence, such as the content words.
+    A word is linked correctly if it has at least one link in ``links`` and all of these are gold links. ``words``
+    restricts the count to some target words of each sentence, such as the content words.
     """
     _check_lengths(links, gold)
     right = total = 0
@@ -131,8 +138,8 @@ def agreement(
 def alignment_scores(links: Sequence[Collection[WordLink]], gold: Sequence[GoldLinks]) -> AlignmentScores:
     """Compute precision, recall and alignment error rate (Och & Ney 2003) over a corpus.
 
-    If A are the links found, S the sure and P the possible gold links, they are |A∩P| / |A|, |A∩S| / |S| and
-    1 - (|A∩S| + |A∩P|) / (|A| + |S|). A fraction whose denominator is 0 counts as 1.
+    If A are the links found, S the sure and P the possible gold links, the three scores are |A∩P| / |A|, |A∩S| / |S|
+    and 1 - (|A∩S| + |A∩P|) / (|A| + |S|). A fraction whose denominator is 0 counts as 1.
     """
     _check_lengths(links, gold)
     pairs = [(frozenset(found), true) for found, true in zip(links, gold, strict=True)]

@@ -1,6 +1,6 @@
 """Measures of attention: rollout, entropy and distance.
 
-Sums run over blocks of exact weights, so entropy and distance can be computed for 64k tokens as well as for 12.
+Entropy and distance are summed over blocks of rows, so long inputs (64k tokens) need no more memory than one block.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ BLOCK_WEIGHTS = 1 << 20
 def rollout(layers: Sequence[Float[Tensor, "N N"]]) -> Float[Tensor, "N N"]:
     """Return how much of each input reaches each output of a stack of self-attentions (Abnar & Zuidema 2020, eq. 1).
 
-    Half of each layer's output comes from its residual connection. The layers W, given from the first to the last,
-    are therefore averaged with the identity and multiplied:
+    ``layers`` are the weights W of each layer, from the first to the last. It is assumed that half of each layer's
+    output comes from its residual connection, so each W is averaged with the identity, and the results are multiplied:
 
         A_l = (W_l + I) / 2,   rollout = A_L · ... · A_1
 
-    Rows that do not sum to 1 (the maximum over heads, a row that may attend to nothing) are divided by their sum.
+    Rows of A_l that do not sum to 1 are divided by their sum. Such rows occur if W is the maximum over heads, or if all
+    keys of a query are masked.
     """
     if not layers:
         raise OptionError("A rollout needs at least one self-attention; none was given.")
@@ -49,9 +50,10 @@ def rollout(layers: Sequence[Float[Tensor, "N N"]]) -> Float[Tensor, "N N"]:
 def entropy(
     trace: Trace, *, batch: int = 0, padding: Bool[Tensor, " Q"] | None = None, progress: ReportProgress | None = None
 ) -> Float[Tensor, " H"]:
-    """Return the entropy of each head in bits, averaged over its rows: 0 for a single key, log₂ K for K equal ones.
+    """Return the entropy of each head in bits, averaged over its rows.
 
-    Rows that may attend to nothing are not counted, nor are those that are ``padding``.
+    A row with all weight on one key has entropy 0, and a row with equal weight on K keys has log₂ K. Rows in which all
+    keys are masked are not counted, nor are rows that ``padding`` marks.
     """
 
     def bits(weights: Tensor, _: range) -> Tensor:
@@ -63,15 +65,15 @@ def entropy(
 def distance(
     trace: Trace, *, batch: int = 0, padding: Bool[Tensor, " Q"] | None = None, progress: ReportProgress | None = None
 ) -> Float[Tensor, " H"]:
-    """Return the distance of each head in tokens: the mean over its rows of Σ_j weight[i, j] · |i - j|.
+    """Return how many tokens away each head attends: the mean over its rows i of Σ_j weight[i, j] · |i - j|.
 
-    Rows that are ``padding`` are not counted.
+    Rows in which all keys are masked are not counted, nor are rows that ``padding`` marks.
     """
     _, _, num_rows, num_columns = trace.shape
     if num_rows != num_columns:
         raise ShapeError(
-            f"Distance is defined only for self-attention; {trace.name} attends from {num_rows} tokens "
-            f"to {num_columns} others."
+            f"Distance is defined only for self-attention; {trace.name} attends from {num_rows} queries "
+            f"to {num_columns} keys."
         )
 
     def away(weights: Tensor, rows: range) -> Tensor:
@@ -82,7 +84,7 @@ def distance(
 
 
 def reduce_heads(matrices: Iterator[Tensor], how: Literal["mean", "max"]) -> Tensor:
-    """Return the mean or the maximum of matrices, holding only one matrix and the result in memory."""
+    """Return the elementwise mean or maximum of the heads' matrices, holding only one of them in memory at a time."""
     first = next(matrices)
     total, count = first.double(), 1
     for matrix in matrices:

@@ -4,9 +4,10 @@
     found.top()
     found.figure(tokens)
 
-The model runs on the corrupted input again and again. Each time, one head at one position gets the output that it has
-on the clean input (Vig 2020; Meng 2022, §2). If that alone restores the clean answer, the head at that position carries
-the information that decides it. The metric is any number computed from the model's output.
+The model runs on the corrupted input again and again. Each time, the output of one head at one position is replaced by
+its output on the clean input (Vig 2020; Meng 2022, §2). If this patch alone restores the answer to the clean input, the
+head at that position carries the information that decides the answer. What is measured is the metric, which can be any
+number computed from the model's output.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ SAME = 1e-3
 
 
 class Effect(NamedTuple):
-    """How much of the difference between the two inputs one patched head restores."""
+    """One patched head, and the ``share`` of the difference between clean and corrupted metric that it restores."""
 
     name: str
     head: int
@@ -54,7 +55,7 @@ class Effect(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Patching:
-    """The metric after each patch, which gives one head at one position its output from the clean input."""
+    """The metric after each patch: the replacement of one head's output at one position by that on the clean input."""
 
     clean: float  # the metric of the clean input
     corrupted: float
@@ -68,13 +69,16 @@ class Patching:
         return list(self.metrics)
 
     def shares(self, name: str) -> Float[Tensor, "H Q"]:
-        """Return how much of the difference each patch restores: (patched - corrupted) / (clean - corrupted)."""
+        """Return which share of the difference between the two inputs each patch of this attention restores.
+
+        The share is computed from the metric: (patched - corrupted) / (clean - corrupted).
+        """
         if name not in self.metrics:
             raise UnknownNameError("patched attention", name, self.metrics)
         return (self.metrics[name] - self.corrupted) / (self.clean - self.corrupted)
 
     def top(self, k: int = 5) -> list[Effect]:
-        """Return the k patches with the largest effect in either direction."""
+        """Return the k patches that change the metric most, towards the clean metric or away from it."""
         every = [
             Effect(name, head, position if self.has_positions else None, float(share))
             for name in self.names
@@ -91,7 +95,10 @@ class Patching:
         title: str | None = None,
         theme: ThemeName = "light",
     ) -> Figure:
-        """Draw the shares: a row for each head and a column for each position, or one cell for each head."""
+        """Draw the share that each patch restores, with a row for each head and a column for each position.
+
+        If all positions were patched at once, rows are attentions and columns are heads.
+        """
         from saccade.lens.figures.patching import draw_patching
 
         return draw_patching(self, tokens, names, title, theme)
@@ -102,7 +109,10 @@ class Patching:
 
 
 def logit_difference(right: int, wrong: int, position: int = -1) -> Metric:
-    """Return a metric: the logit of one token minus that of another at one position, averaged over the batch."""
+    """Return a metric for `patch`: the logit of the token ``right`` minus that of the token ``wrong``.
+
+    The logits are those at ``position``, and the difference is averaged over the batch.
+    """
 
     def metric(output: Any) -> Tensor:
         logits = getattr(output, "logits", output[0] if isinstance(output, tuple) else output)
@@ -127,7 +137,7 @@ def patch(
 ) -> Patching:
     """Find the heads and positions that make a model's outputs for two inputs differ, by activation patching.
 
-    It works on every model whose attention ``watch`` can see and ``edit`` can change, of Saccade or of another library.
+    It works on each model of Saccade or of another library whose attention ``watch`` can see and ``edit`` can change.
 
     Args:
         clean: the input with the right answer, as the model takes it: a mapping of named arguments, a tuple of
@@ -135,7 +145,7 @@ def patch(
         corrupted: an input of the same length with another answer.
         metric: computes a number from the model's output, such as ``logit_difference(right, wrong)``.
         names: the attentions to patch, as ``watch`` names them; all if not given.
-        positions: whether to patch each position by itself, which takes one forward pass for each, or all at once.
+        positions: if true, patch each position by itself, with one forward pass for each; if false, all at once.
         progress: called with the fraction that is done; if not given, a progress bar is shown in a terminal.
     """
     if not isinstance(model, nn.Module):
@@ -178,7 +188,9 @@ def patch(
 def _check_metrics(right: float, wrong: float, again: float) -> None:
     """Refuse a metric that is equal on both inputs, or that differs between two passes over the same input."""
     if right == wrong:
-        raise OptionError(f"The metric is {right:g} on both inputs, so there is no difference to explain.")
+        raise OptionError(
+            f"The metric is {right:g} on both inputs, so there is no difference that a patch could restore."
+        )
     if abs(again - wrong) > SAME * abs(right - wrong):
         raise OptionError(
             f"The metric of the corrupted input is {wrong:g} in one forward pass and {again:g} in the next, so patches "

@@ -4,8 +4,8 @@
     saccade.view(outputs.attentions, tokens)
 
 Models whose attention does not call ``scaled_dot_product_attention`` (DeBERTa, MPNet, GPT-J, BLOOM, ...) cannot be
-watched, but return their weights on request. Each layer of such weights becomes a trace, so every view, measure and
-picture works for these models too.
+watched, but return their weights on request. Each layer of such weights becomes a trace, as if it had been watched, so
+every view, measure and picture works for these models too.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _NO_WEIGHTS = "the model returned no weights for it"
 
 @dataclass(frozen=True)
 class Source:
-    """The traces of a view, with notes about them."""
+    """The traces of a view: the attention of each layer, with notes about some of them."""
 
     traces: dict[str, Trace]
     notes: dict[str, str] = field(default_factory=dict)  # remarks on some attentions, by name
@@ -58,31 +58,35 @@ class Source:
     has_states: bool = True  # whether it is known, for each trace, if its batch holds whole sequences or windows
 
     def choose_batch(self, batch: int | None) -> int:
-        """Return the index of the sequence to show: ``batch``, or 0 if it is None.
+        """Return the index of the sequence to show: ``batch``, or 0 if ``batch`` is None.
 
-        Raise an error if ``batch`` is None and the rows of the batch are not known to be whole sequences. Also raise
-        one if two attentions hold different numbers of sequences, such as two texts and the four sequences generated
-        from them: an index then does not say which sequences belong together.
+        Raise an error if ``batch`` is None and there are several sequences that may be windows of one input. Also raise
+        an error if two attentions hold different numbers of sequences, such as two texts and the four sequences
+        generated from them: an index then does not say which sequences belong together.
         """
         whole = {name: trace.shape[0] for name, trace in self.traces.items() if not trace.place or trace.place.is_whole}
         several = {count: name for name, count in whole.items() if count > 1}
         if len(several) > 1:
             (one, name), (other, of_other) = sorted(several.items())[:2]
             raise OptionError(
-                f"{name} holds {one} sequences and {of_other} {other}, so their numbers do not say which of them "
-                "belong together. Give a mapping of attentions with equally many, such as {name: seen[name]}, or "
-                "watch one forward pass over one text."
+                f"{name} holds {one} sequences but {of_other} holds {other}, so an index does not say which of them "
+                "belong together. Give view() only attentions with the same number of sequences, as a mapping such as "
+                "{name: seen[name]}, or watch one forward pass over one text."
             )
         name, size = max(((name, trace.shape[0]) for name, trace in self.traces.items()), key=lambda part: part[1])
         if batch is None and size > 1 and not self.has_states:
             raise OptionError(
-                f"The weights of {name} hold {size} sequences; choose one with batch, from 0 to {size - 1}. If they "
-                "are windows of one input, as in Swin, give the whole output of the model instead."
+                f"The weights of {name} hold {size} sequences; choose one with batch, from 0 to {size - 1}. If these "
+                "are windows of one input, as in Swin, give view() the whole output of the model instead."
             )
         return batch or 0
 
     def check_named(self) -> None:
-        """Raise an error if the layers have no names. Called if tokens and source_tokens both fit their columns."""
+        """Raise an error if the layers were given as a list without names.
+
+        This is called if tokens and source_tokens have the same length, so that only a name could tell which of them
+        a layer attends to.
+        """
         if self.is_list:
             raise OptionError(
                 "A list of layers does not say whether they attend to tokens or to source_tokens, and both have the "
@@ -91,7 +95,7 @@ class Source:
 
 
 def read_source(seen: object) -> Source:
-    """Read what ``watch`` has seen, or layers of weights (batch, heads, queries, keys), as traces.
+    """Return the traces that ``watch`` recorded, or make traces of weights (batch, heads, queries, keys).
 
     Weights come as a list or tuple, whose layers are named ``layer.0``, ``layer.1``, ...; as a mapping from names to
     one layer or to several (``{"encoder": ..., "cross": ...}`` gives ``encoder.0``, ``cross.0``, ...); or as a Hugging

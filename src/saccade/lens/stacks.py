@@ -1,8 +1,8 @@
-"""Find stacks of self-attentions that follow each other, whose weights a rollout multiplies.
+"""Find stacks: self-attention layers that follow each other, whose weights a rollout multiplies.
 
-In Saccade's own models, the names say which layers follow each other. In other models, one attention follows another if
-its queries were computed from the output of the other (``Trace.place``). If an attention of a stack cannot be shown,
-the stack has no rollout, so that no attention is left out silently.
+In Saccade's own models, the names say which layers follow each other. In other models, one layer follows another if its
+queries were computed from the output of the other, which ``Trace.place`` records. If the weights of a layer in a stack
+cannot be shown, the stack has no rollout, because the rollout would silently leave that layer out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Stacks", "choose_stack", "find_stacks"]
 
 
 class Stacks(NamedTuple):
-    """The layers of each complete stack, from first to last, and why the other stacks have no rollout."""
+    """The stacks by name: the layers of each complete stack, from first to last, and why the others have no rollout."""
 
     whole: dict[str, list[str]]
     broken: dict[str, str]
@@ -33,7 +33,7 @@ class Stacks(NamedTuple):
 def find_stacks(
     traces: Mapping[str, Trace], is_self: Callable[[str], bool], gaps: Iterable[Gap], coverage: Coverage | None = None
 ) -> Stacks:
-    """Find all stacks; a stack is named after its layers with * for each number, such as ``encoder.*.self``."""
+    """Return all stacks; a stack is named after its layers, with * for the layer number, as in ``encoder.*.self``."""
     chains: list[list[str]] = []
     for name in filter(is_self, traces):
         chain = next((chain for chain in reversed(chains) if _follows(chain[-1], name, traces)), None)
@@ -59,7 +59,7 @@ def find_stacks(
 
 
 def choose_stack(stacks: Stacks, name: str | None, attentions: Sequence[str]) -> list[str]:
-    """Return the layers of the stack with this name, or of the first stack if the name is None."""
+    """Return the names of the layers in the stack called ``name``, or in the first stack if ``name`` is None."""
     whole, broken = stacks
     if broken and (name in broken or not whole):
         lost = name if name in broken else next(iter(broken))

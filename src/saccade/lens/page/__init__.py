@@ -1,8 +1,8 @@
-"""Write one self-contained interactive page: the heat map, the arcs and the grid of every head, with their weights.
+"""Write one self-contained interactive HTML page: a heat map, arcs from one query, and a grid of all heads.
 
 The page loads nothing: it contains its style and scripts, and its content security policy forbids everything else.
-Tokens are data, never markup: JSON with every ``<``, ``>`` and ``&`` escaped, shown as text. ``pack`` describes how
-the weights are stored.
+Tokens are stored as JSON with every ``<``, ``>`` and ``&`` escaped and shown as text, so they are never read as markup.
+The module ``pack`` describes how the weights are stored.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _HEIGHT = 760  # pixels: height of the frame in a notebook
 
 
 class Lead(NamedTuple):
-    """The top of the page: the answer, a sentence on its probability, and a PNG picture of it."""
+    """The top of the page: the model's answer, a sentence on its probability, and a PNG picture of the answer."""
 
     text: str
     certainty: str = ""
@@ -55,7 +55,7 @@ class Lead(NamedTuple):
 
 
 class Frame(str):
-    """HTML that a notebook shows."""
+    """A string of HTML that a notebook renders when it is the result of a cell."""
 
     def _repr_html_(self) -> str:
         return self
@@ -81,13 +81,13 @@ def render_page(
     Args:
         names: the attentions on the page; all of them by default.
         heads: the heads on the page; all of them by default.
-        name: the attention that the page opens on, at this ``head``; the first by default.
-        row: the query that the page opens on, by position or as a word; the strongest link by default.
-        column: the key that the page opens on, by position or as a word.
-        words: merge tokens into words; positions then count words.
-        kind: open on the heat map or on the arcs.
-        lead: the answer of the model that the attention belongs to, shown at the top of the page.
-        progress: called with the fraction done.
+        name: the attention that the page shows first, at this ``head``; by default the first one of the page.
+        row: the query that the page shows first, by position or as a word; by default that of the largest weight.
+        column: the key that the page shows first, by position or as a word.
+        words: merge tokens into words; the positions ``row`` and ``column`` then count words.
+        kind: which view the page shows first: the heat map or the arcs.
+        lead: the model's answer, shown at the top of the page.
+        progress: called again and again with the fraction of the work that is done.
     """
     chosen = _chosen(view, names, heads)
     name = name or next(iter(chosen))
@@ -125,13 +125,13 @@ def _check_opening(view: View, chosen: Mapping[str, Sequence[int]], name: str, h
     if kind not in get_args(PageKind):
         raise UnknownNameError("kind of page", kind, get_args(PageKind))
     if isinstance(head, int) and head not in chosen[name]:
-        raise OptionError(f"Head {head} of {name} is not on the page; it holds {', '.join(map(str, chosen[name]))}.")
+        raise OptionError(f"Head {head} of {name} is not on the page, which has {', '.join(map(str, chosen[name]))}.")
     if head is not None:
         view.one_row(name, 0, head)  # raises an error for any word but mean and max
 
 
 def render_frame(view: View, **options: Any) -> Frame:
-    """Return the page in a frame for a notebook; its scripts cannot reach anything outside the frame."""
+    """Return the page in an iframe for a notebook; its scripts cannot reach anything outside the iframe."""
     return Frame(
         f'<iframe title="{html.escape(visible_text(options.get("title", "Attention")))}" sandbox="allow-scripts" '
         f'srcdoc="{html.escape(render_page(view, **options))}" '
@@ -169,7 +169,7 @@ def _chosen(view: View, names: Sequence[str] | None, heads: Sequence[int] | None
             raise OptionError(f"{name} has no weights, so a page cannot show it; choose other attentions with names=.")
         chosen[name] = list(range(num_heads)) if heads is None else list(heads)
     if not any(chosen.values()):
-        raise OptionError("A page needs at least one attention and one head; names or heads is empty.")
+        raise OptionError("A page needs at least one attention and one head, but names or heads is empty.")
     return chosen
 
 

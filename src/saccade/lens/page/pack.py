@@ -6,10 +6,10 @@ predicted from the scores, a product of two thin matrices,
 
     w'[i, j] = exp(left[i] · right[j] · grain² + offset[i]),
 
-where ``left`` and ``right`` are rounded to whole multiples of a grain. Only the residuals ``round(w / step) -
-round(w' / step)`` are stored; they are mostly zeros, which compress well. The page must compute exactly the same w',
-to the last bit. It does, because both sides use only operations that IEEE 754 defines exactly: sums, products and
-``floor``, from which the exponential is computed too.
+where ``left`` and ``right`` are the two matrices divided by a small number, the grain, and rounded to whole numbers.
+Only the residuals ``round(w / step) - round(w' / step)`` are stored; they are mostly zeros, which compress well. The
+page must compute exactly the same w' in JavaScript, to the last bit. It does, because Python and JavaScript use only
+operations that IEEE 754 defines exactly: sums, products and ``floor``, from which the exponential is computed too.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _TERMS = 11  # terms of the exponential series; enough for 1e-15 within ±ln(2)/
 
 @dataclass(frozen=True)
 class Matrix:
-    """Exact weights, with the two factors of their scores if the scores are a product of queries and keys."""
+    """Exact weights, with the queries and keys as ``factors`` if the scores are a product of queries and keys."""
 
     weights: Float[np.ndarray, "Q K"]  # float32
     factors: tuple[Float[np.ndarray, "Q D"], Float[np.ndarray, "K D"]] | None = None
@@ -58,7 +58,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class PackedMatrix:
-    """One compressed matrix, and the numbers needed to read it."""
+    """One compressed matrix, and the numbers needed to decompress it."""
 
     content: bytes
     rank: int = 0  # the width of the two factors, which is 0 if all of them round to 0
@@ -67,7 +67,7 @@ class PackedMatrix:
 
 @dataclass(frozen=True)
 class Pack:
-    """All the matrices in base64, at the finest step that fits."""
+    """All compressed matrices, rounded to the finest ``step`` at which they fit on the page (None: not rounded)."""
 
     step: float | None
     matrices: list[PackedMatrix]
@@ -78,7 +78,7 @@ class Pack:
 
 
 def pack(matrices: Sequence[Matrix], limit: int, progress: ReportProgress | None = None) -> Pack:
-    """Store the matrices at the finest step at which their base64 takes at most ``limit`` characters."""
+    """Compress the matrices, rounded to the finest step at which their base64 takes at most ``limit`` characters."""
     tried = matrices[:: max(1, len(matrices) // _TRIED)]
     for step in STEPS:
         if _fitting(_store(tried, step), limit * len(tried) // len(matrices)) is None:
@@ -202,7 +202,7 @@ def _offsets(scores: Array, allowed: Bool[np.ndarray, "Q K"]) -> Float[np.ndarra
 
 
 def exponential(x: Array) -> Array:
-    """Compute exp(x) as 2^n · Σ r^k / k! with x = n · ln 2 + r, in the same operations as ``weights.js``."""
+    """Compute exp(x) as 2^n · Σ r^k / k! with x = n · ln 2 + r, by the same operations as the page's ``weights.js``."""
     power = np.floor(x * _LOG2_E + 0.5)
     rest = x - power * _LN_2
     series = np.ones_like(x)
