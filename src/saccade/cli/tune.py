@@ -21,7 +21,12 @@ def tune(
     ] = 60.0,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Folder for the search; runs/tune-RECIPE by default.", show_default=False),
+        typer.Option(
+            "--output",
+            "-o",
+            help="Folder for the results of the search; runs/tune-RECIPE by default.",
+            show_default=False,
+        ),
     ] = None,
     override: Annotated[
         list[str] | None,
@@ -33,7 +38,8 @@ def tune(
 ) -> None:
     """Find better settings for a recipe: learning rate, warm-up, weight decay, dropout and label smoothing.
 
-    Trials with bad scores end early, so that the better ones get the time. The same command continues a search.
+    Trials with bad scores are stopped early, so that more of the time goes to the better ones. To continue a search
+    that was stopped, run the same command again.
 
     \b
     Example:

@@ -24,7 +24,11 @@ def words(
     ] = None,
     neighbours: Annotated[int, typer.Option(help="Number of nearest words to show for a single word.", min=1)] = 10,
     embedding: Annotated[
-        str | None, typer.Option(help="Which embedding: source, target, input, words or pieces; by default the first.")
+        str | None,
+        typer.Option(
+            help="Which of the model's embeddings to use: source, target, input, words or pieces; by default, its "
+            "first one."
+        ),
     ] = None,
     picture: Annotated[
         Path | None,
@@ -33,7 +37,7 @@ def words(
     dark: Annotated[bool, typer.Option("--dark", help="Give the picture a dark background.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Show which of a model's words are close to each other.
+    """Show which words are close to each other in a model's embedding.
 
     \b
     Examples:
@@ -72,7 +76,7 @@ def _lines(vectors: WordVectors, asked: list[str], neighbours: int) -> list[str]
         if len(vectors.ids(word)) > 1
     ]
     if vectors.one_hot:
-        lines.append("The words are one-hot vectors: any two are equally far apart, with cosine 0.")
+        lines.append("This model's words are one-hot vectors: any two are equally far apart, with cosine 0.")
     if len(asked) == 1 and not vectors.one_hot:
         found = vectors.neighbours(asked[0], neighbours)
         width = max(len(visible(one.word)) for one in found)

@@ -186,9 +186,11 @@ def take(
     *,
     catalogue: Mapping[str, DataSet] = CATALOGUE,
 ) -> Path:
-    """Copy the files of a data set from the user's folder to `to_folder`/`name`, checking each one first.
+    """Copy the files of a data set from `from_folder` to `to_folder`/`name`, checking each one first, and return the
+    folder that they are now in.
 
-    A file may be compressed, with .gz added to its name. Nothing is copied unless all files are present.
+    A file in `from_folder` may be compressed, with .gz added to its name. Nothing is copied unless all files are
+    present.
     """
     entry = entry_of(name, catalogue)
     found = []
@@ -205,7 +207,8 @@ def take(
 
 
 def install(path: Path, file: DataFile, folder: Path) -> Path:
-    """Copy a file into `folder` after checking its size and checksum. A file that is already there is kept.
+    """Copy a file into `folder` after checking its size and checksum, and return the path of the copy. If `folder`
+    already has a file with that name, only that file is checked, and nothing is copied.
 
     The copy is written under a temporary name and then renamed, so an incomplete copy never has the final name.
     """
@@ -227,7 +230,8 @@ def make_folder(folder: Path) -> None:
 
 
 def check(path: Path, file: DataFile, label: str) -> None:
-    """Raise an error if the content of a file does not match the catalogue. `label` begins the error message."""
+    """Raise an error if the content of a file does not match the catalogue. The error message begins with `label`,
+    which names the file."""
     digest, size = hashlib.sha256(), 0
     try:
         for chunk in _content(path, unpack=True):

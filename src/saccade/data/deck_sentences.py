@@ -1,11 +1,12 @@
-"""Sentences from the lectures, and variations of them, in English and French. The built-in corpus lacks their words.
+"""Three sentences from the lectures, and variations of them, in English and French. Many of their words do not occur in
+the built-in corpus.
 
-- 002: "The agreement on the European Economic Area was signed in August 1992."
-- 001: "The animal didn't cross the street because it was too tired." With "wide" instead of "tired", "it" is the
-  street, and the gender of the French pronoun shows which of the two is meant.
-- 001: "Fatima accepted a job in deep learning because she loves the topic."
+- Lecture 002: "The agreement on the European Economic Area was signed in August 1992."
+- Lecture 001: "The animal didn't cross the street because it was too tired." With "wide" instead of "tired", "it" is
+  the street, and the gender of the French pronoun shows which of the two is meant.
+- Lecture 001: "Fatima accepted a job in deep learning because she loves the topic."
 
-These three are always in the test split. The split of any other sentence depends on a hash of its text.
+These three sentences are always in the test split. The split of a variation depends on a hash of its text.
 """
 
 from __future__ import annotations
@@ -141,7 +142,8 @@ OWN = {
 
 
 def deck_sentences(count: int, seed: int, split: str = "train") -> list[Example]:
-    """Return ``count`` different sentences of a split. The test split begins with the three from the lectures."""
+    """Return ``count`` different sentences of a split, with their French translations. Those of the test split begin
+    with the three sentences from the lectures."""
     if count < 0:
         raise OptionError(f"The number of sentences must be 0 or more, not {count}.")
     own = {example.source_text: example for example in (_example(kind, words) for kind, words in OWN.items())}

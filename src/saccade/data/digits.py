@@ -32,7 +32,8 @@ class Captioned:
 
     @property
     def source(self) -> str:
-        """A hash by which examples are split into training, validation and test. Equal images go to the same part."""
+        """A hash of the image, which decides whether the example is for training, validation or test. Examples with
+        equal images go to the same part."""
         return LabelledImage(self.pixels, "", self.line, self.where).source
 
 

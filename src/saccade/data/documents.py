@@ -51,14 +51,15 @@ class Document:
         return len(self.text)
 
     def blocks(self) -> Iterator[str]:
-        """Yield the text in parts of any size."""
+        """Yield the text in one or more consecutive parts, whose size does not matter."""
         yield self.text
 
 
 class LongText(Document):
-    """A document that stays in its file, which must be UTF-8, because it may be larger than the memory.
+    """A document that is read from its file when it is needed, because it may be larger than the memory.
 
-    It is a range of bytes of the file. ``blocks`` and ``chunks`` read the file again each time, a megabyte at a time.
+    It is a range of bytes of a UTF-8 file. Each call of ``blocks`` or ``chunks`` reads the file again, a megabyte at
+    a time.
     """
 
     path: Path
@@ -73,7 +74,7 @@ class LongText(Document):
 
     @classmethod
     def whole(cls, path: Path) -> LongText:
-        """Return the whole text of a file, without its byte order mark."""
+        """Return the whole file as one document, without the byte order mark."""
         with open_bytes(path) as stream:
             start = len(codecs.BOM_UTF8) if stream.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8 else 0
         found = cls(path, start, path.stat().st_size, 1, 0)
@@ -105,7 +106,7 @@ class LongText(Document):
         yield kept + decoder.decode(b"", final=True)
 
     def chunks(self) -> Iterator[str]:
-        """Yield the text in chunks that begin with the space between two words, except for the first.
+        """Yield the text in chunks; each chunk after the first begins with the space between two words.
 
         A text without spaces between words, such as Chinese, is cut anywhere.
         """
@@ -122,7 +123,8 @@ class LongText(Document):
         yield rest
 
     def cut(self, ends: Sequence[int]) -> list[LongText]:
-        """Cut the text at these positions, which count characters and increase; the last is the length of the text."""
+        """Return the consecutive parts of the text that end before these positions. They are counted in characters, in
+        increasing order; the last one is the length of the text."""
         places: list[tuple[int, int]] = []  # the byte and the line of each end
         byte, line, characters = self.start, self.line, 0
         for block in self._decoded():
@@ -156,10 +158,11 @@ def _beginning(text: str, count: int) -> str:
 def read_documents(
     path: str | Path, unit: Unit, *, labelled: bool = False, encoding: str | None = None
 ) -> list[Document]:
-    """Read the documents in a text file in order, without its byte order mark.
+    """Return the documents in a text file, in order. A byte order mark is skipped.
 
-    A file that is one document keeps every character, but Windows line endings become line feeds. A long UTF-8
-    document is not loaded into memory. With ``labelled``, the first word of each line is a label, and is dropped.
+    If the whole file is one document (``unit`` is "file"), every character is kept, except that Windows line endings
+    become line feeds, and a long UTF-8 file is not loaded into memory (see ``LongText``). With ``labelled``, the first
+    word of each line is a label, and is dropped.
     """
     if labelled and unit != "line":
         raise OptionError(f"Labelled documents must be lines, not {unit!r}: the label is the first word of a line.")
@@ -190,7 +193,8 @@ def read_documents(
 
 
 def is_long(path: str | Path, encoding: str) -> bool:
-    """Return whether a file is too large to load into memory, and can be read piece by piece: UTF-8, uncompressed."""
+    """Return whether a file is to be read piece by piece (see ``LongText``): it is large, in UTF-8 and not
+    compressed."""
     if Path(path).stat().st_size < LONG or codecs.lookup(encoding).name != "utf-8":
         return False
     with open_bytes(path) as stream, Path(path).open("rb") as raw:
@@ -216,10 +220,11 @@ def read_text_column(
 
 
 def split_end(documents: Sequence[Document], shares: Sequence[float]) -> list[list[Document]]:
-    """Split documents in order into several parts: the last parts have these shares, and the first part has the rest.
+    """Split documents, in order, into one part more than there are ``shares``: first the rest, then a part for each
+    share, which is a fraction of the whole.
 
     A single document is cut between two characters: with one share of 0.1, the first part is the first 90% of its
-    characters. Several documents are not cut, and each counts the same, whatever its length.
+    characters. Several documents are not cut; a share is then a fraction of their number, whatever their lengths.
     """
     size = documents[0].characters if len(documents) == 1 else len(documents)
     ends = [int(size * round(1 - sum(shares[number:]), 12)) for number in range(len(shares))] + [size]

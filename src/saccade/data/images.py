@@ -1,8 +1,8 @@
 """Read labelled images: idx files (as for MNIST), ``.npz`` files, or one folder of pictures per class.
 
-All images in a set have the same size and number of channels: picture files are resized; in other files, a different
-size is an error that names the file and number of one that differs. Sizes are checked before anything is decompressed,
-so that a small file cannot exhaust memory.
+All images of a data set have the same size and number of channels: picture files are resized to one size; an idx or
+``.npz`` file for validation or test is refused if its images do not have the size of the training images. Sizes are
+checked before anything is decompressed, so that a small file cannot exhaust memory.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ IDX_IMAGES, IDX_LABELS = 0x803, 0x801
 
 
 class Fitting(NamedTuple):
-    """How pictures of another size are fitted to the size that a model takes."""
+    """How a picture is brought to the size that a model takes."""
 
     filter: Filter = "box"
     #: First resize to this height and width, or this shorter side, then cut out the middle; None: only resize.
@@ -94,7 +94,8 @@ class LabelledImage:
 
     @cached_property
     def source(self) -> str:
-        """A hash by which images are split into training, validation and test. Equal images go to the same part."""
+        """A hash of the pixels, which decides whether the image is for training, validation or test. Equal images go to
+        the same part."""
         return hashlib.blake2b(self.pixels.tobytes(), digest_size=16).hexdigest()
 
 
@@ -106,7 +107,7 @@ def read_images(
     fitting: Fitting = RESIZED,
 ) -> list[LabelledImage]:
     """Read images with labels from a folder with one subfolder per class, an ``.npz`` file, or a pair of idx files.
-    Only the pictures in a folder are fitted to ``shape``."""
+    Only pictures in a folder are resized to ``shape``; images in other files keep their size."""
     if images.is_dir():
         return read_image_folder(images, shape, say, fitting)
     if images.suffix.lower() == ".npz":
@@ -135,7 +136,8 @@ def read_idx(images: Path, labels: Path) -> list[LabelledImage]:
 
 
 def read_idx_array(path: Path, magic: int, what: str) -> UInt8[np.ndarray, "n ..."]:
-    """Read the values in an idx file. They come after a magic number and the sizes of the dimensions."""
+    """Return the values in an idx file: the bytes after its magic number and the sizes of its dimensions. ``what``
+    names the values in messages."""
     with open_bytes(path) as stream:
         return _idx_values(stream, path, magic, what)
 
@@ -230,7 +232,7 @@ def read_image_folder(
     say: Callable[[str], None] = lambda note: None,
     fitting: Fitting = RESIZED,
 ) -> list[LabelledImage]:
-    """Read one folder of pictures per class; the folder's name is the label.
+    """Read the pictures in the subfolders of a folder, one subfolder per class, whose name is the label.
 
     See ``read_pictures`` for ``shape`` and ``say``.
     """
@@ -252,10 +254,11 @@ def read_pictures(
     say: Callable[[str], None],
     fitting: Fitting = RESIZED,
 ) -> list[Pixels]:
-    """Read the picture files in ``files``, and resize them if they do not have the same shape.
+    """Return the pixels of each picture file in ``files``, all with the same shape.
 
-    They are resized to ``shape`` or, if it is None and they differ, to their median size; all become colour pictures
-    if one of them is in colour. ``say`` is called with a note on this. ``where`` names the pictures in messages.
+    That is ``shape`` or, if it is None, the shape that all of them have; if their shapes differ, about their median
+    size, in colour if one of them is in colour. If any were resized or converted, ``say`` is called with a note on how
+    many. ``where`` names the pictures in messages.
     """
     shapes = [picture_shape(file) for file in files]
     shape = shape or _common_shape(shapes)
@@ -278,12 +281,12 @@ def _common_shape(shapes: Sequence[Shape]) -> Shape:
 
 
 def class_folders(path: Path) -> list[Path]:
-    """List the folders in a folder, sorted by name: one for each class."""
+    """Return the subfolders of a folder, sorted by name: one for each class."""
     return sorted(entry for entry in _entries(path) if entry.is_dir() and not entry.name.startswith("."))
 
 
 def picture_files(folder: Path) -> list[Path]:
-    """List the pictures in a folder, sorted by name."""
+    """Return the picture files in a folder, sorted by name; an error if there are none."""
     pictures = sorted(entry for entry in _entries(folder) if entry.suffix.lower() in PICTURES)
     if not pictures:
         raise FileError(f"{folder} contains no pictures; expected files that end in {', '.join(PICTURES)}.")
@@ -291,14 +294,14 @@ def picture_files(folder: Path) -> list[Path]:
 
 
 def pictures_within(folder: Path) -> list[Path]:
-    """List the pictures in a folder or, if it has none, in its subfolders."""
+    """Return the picture files in a folder or, if it has none, in its subfolders."""
     folders = class_folders(folder)
     has_own = any(entry.suffix.lower() in PICTURES for entry in _entries(folder))
     return [file for one in ([folder] if has_own or not folders else folders) for file in picture_files(one)]
 
 
 def one_shape(images: list[LabelledImage]) -> list[LabelledImage]:
-    """Return the images, or raise an error if the size of one differs from the first."""
+    """Return the images unchanged, or raise an error if one of them does not have the shape of the first."""
     for image in images:
         if image.pixels.shape != images[0].pixels.shape:
             raise FileError(
@@ -315,8 +318,8 @@ def picture_shape(path: Path) -> Shape:
 
 
 def read_picture(path: Path, shape: Shape | None = None, fitting: Fitting = RESIZED) -> Pixels:
-    """Read a picture file as grey (1 channel) or colour (3); transparent areas become black. With ``shape`` it is
-    resized, and made grey or coloured, to have that shape."""
+    """Return the pixels of a picture file, with 1 channel if it is grey and 3 if it is in colour; transparent areas
+    become black. If ``shape`` is given, the picture is resized and converted to grey or colour to have that shape."""
     with _picture(path) as picture:
         is_grey = picture.mode in GREY_MODES
         if picture.mode in ("I", "I;16", "F"):  # scale grey values of more than 8 bits to 8 bits

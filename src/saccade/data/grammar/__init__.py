@@ -1,12 +1,13 @@
 """The built-in corpus: a grammar written for this project, from which English sentences are drawn at random, each with
 its translation into French or another language.
 
-The corpus is synthetic (docs/reference/corpus.md), so it knows things that a collected corpus does not: the word
-alignment, the parts of speech, the sentiment of a review, the noun that a pronoun refers to, and the word that decides
-what "bank" means.
+The corpus is synthetic (docs/reference/corpus.md), so each sentence comes with facts that a collected corpus does not
+have: the word alignment, the parts of speech, the sentiment of a review, the noun that a pronoun refers to, and the
+word that decides what "bank" means.
 
-Whole combinations are held out: an adjective with a noun, or a verb with an object. They never occur in training,
-although each of the two words is frequent in training. Every validation and test sentence has at least one of them.
+Combinations of two words are held out: an adjective with a noun, or a verb with an object. They never occur together
+in training, although each of the two words is frequent there. Every validation and test sentence has at least one
+held-out combination.
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ _MOST_TRIES = 20_000
 
 @dataclass(frozen=True)
 class Link:
-    """A source word (a pronoun, or "bank") and the source word that decides its meaning, the antecedent; both as
-    indices."""
+    """A source word (a pronoun, or "bank") and its antecedent, the source word that decides its meaning; both are
+    indices of words in the sentence."""
 
     kind: str  # "pronoun" or "bank"
     word: int
@@ -67,7 +68,8 @@ class Link:
 
 @dataclass(frozen=True)
 class Example:
-    """One sentence in two languages, and what is known about it. The first word is not capitalised."""
+    """One sentence in two languages, and what is known about it. In ``source`` and ``target``, the first word is not
+    capitalised, unlike in ``source_text`` and ``target_text``."""
 
     source: tuple[str, ...]
     target: tuple[str, ...]
@@ -100,7 +102,7 @@ class Example:
 
     @property
     def source_spans(self) -> tuple[Span, ...]:
-        """The position of each word of `source` in `source_text`."""
+        """The first character, and one past the last, of each word of `source` in `source_text`."""
         return self._source[1]
 
     @property
@@ -109,7 +111,8 @@ class Example:
 
 
 def content_words(example: Example) -> dict[int, frozenset[int]]:
-    """Return, for each noun, verb, adjective and adverb in the target, the source words that it is aligned with."""
+    """Return, for each noun, verb, adjective and adverb in the target, the source words that it is aligned with; all
+    words are given by their indices."""
     return {
         target: frozenset(source for source, aligned in example.alignment if aligned == target)
         for target, tag in enumerate(example.target_tags)
@@ -119,7 +122,8 @@ def content_words(example: Example) -> dict[int, frozenset[int]]:
 
 @cache
 def split_of(combination: Combination) -> str:
-    """Return the split that a combination belongs to. It depends on a hash of the words, so it is always the same."""
+    """Return the split that a combination of two words belongs to: "train", "validation" or "test". It depends on a
+    hash of the words, so it is always the same."""
     if combination in _PINNED:
         return _PINNED[combination]
     digest = hashlib.sha256("|".join(combination).encode()).digest()
@@ -132,8 +136,9 @@ def split_of(combination: Combination) -> str:
 def generate(
     count: int, seed: int, split: str = "train", kind: str | None = None, language: str = "fr"
 ) -> list[Example]:
-    """Return `count` different sentences of a split, and of one `kind` if it is given, with their translations.
-    The same seed gives the same sentences on every machine, and the same English in every language."""
+    """Return `count` different sentences of a split with their translations into `language`; if `kind` is given, all
+    are of this kind. The same seed gives the same sentences on every machine, and the same English sentences for every
+    language."""
     _check_language(language)
     if split not in SPLITS:
         raise UnknownNameError("split", split, SPLITS)

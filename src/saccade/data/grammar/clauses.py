@@ -82,8 +82,8 @@ def verb_group(
     asked: bool = False,
     preceding_object: NounPhrase | None = None,
 ) -> VerbGroup:
-    """Build the verb in its tense. The French participle agrees with `preceding_object`: la souris que le chat a
-    mangée."""
+    """Build a verb in English and French, in this tense. If there is a `preceding_object`, the French participle agrees
+    with it: la souris que le chat a mangée."""
     assert subject.person == 3 or tense == "past", "the lexicon has the first person only in the past tense"
     helper = {"future": "will", "past": "did"}.get(tense, "do" if subject.plural else "does")
     needs_helper = asked or negation == "not" or tense == "future"
@@ -160,7 +160,8 @@ def with_noun(kind: str, marker: Phrase, noun: NounPhrase) -> Phrase:
 
 
 def question(subject: NounPhrase, group: VerbGroup, *rest: Phrase) -> Phrase:
-    """Build a question: "Did the cat ..." becomes "Est-ce que le chat ...", both aligned with the English auxiliary."""
+    """Build a question: "Did the cat ..." becomes "Est-ce que le chat ...", where "est-ce" and "que" are both aligned
+    with the English auxiliary."""
     marker = tuple(Rendering(text, "PART", group.auxiliary) for text in ("est-ce", "que"))
     asking = Phrase(group.auxiliary, marker) + subject.phrase + Phrase(group.main, group.french)
     return sum(rest, asking).meaning_one(clause_of(subject, group.meaning, *rest, asked=True))
@@ -174,8 +175,8 @@ def copula(
     negation: str | None = None,
     degree: tuple[str, str] | None = None,
 ) -> Phrase:
-    """Build a clause such as "the film was not very good": "le film n'était pas très bon", where the adjective
-    agrees."""
+    """Build a clause such as "the film was not very good" / "le film n'était pas très bon", where the French adjective
+    agrees with the subject."""
     draft.combinations.extend(("adjective", adjective.english, noun.english) for noun in subject.nouns)
     singular, plural, french_singular, french_plural = _COPULA[tense]
     be = words(plural if subject.plural else singular)
@@ -214,7 +215,7 @@ def draw_predicate(draft: Draft, subject: NounPhrase) -> Adjective:
 def draw_object(
     draft: Draft, verb: Verb, groups: tuple[str, ...], definite: bool = False, plural: bool | None = None
 ) -> NounPhrase:
-    """Draw an object that the verb takes, and record the combination of the two."""
+    """Draw an object that the verb takes, from these groups of nouns, and record the combination of verb and noun."""
     noun = draw_noun(draft, *groups)
     draft.combinations.append(("verb", verb.english, noun.english))
     return noun_phrase(draft, noun, plural, DEFINITE if definite else ANY_DETERMINER)

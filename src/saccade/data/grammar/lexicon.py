@@ -1,7 +1,7 @@
 """The words of the built-in English-French corpus, and their forms.
 
-Each table is written like a dictionary: a word, its irregular forms, and the words that it goes with. The rules below
-the tables (`_french_plural`, `_feminine` and so on) derive the regular forms.
+Each table is written like a dictionary: a word, its irregular forms, and the kinds of words that it goes with. The
+functions below the tables (`_french_plural`, `_feminine` and so on) derive the regular forms.
 
 A noun belongs to one category (`"animal"`). Verbs and adjectives name the categories that they go with, or groups of
 categories in `GROUPS`, so that sentences make sense: people drink milk, not tables.
@@ -98,7 +98,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
 
 
 def categories(*names: str) -> tuple[str, ...]:
-    """Return the categories in these groups (or single categories), each once, in order."""
+    """Return the categories that these names stand for, each once, in order; a name is a group of categories or a
+    single category."""
     return tuple(dict.fromkeys(category for name in names for category in GROUPS.get(name, (name,))))
 
 

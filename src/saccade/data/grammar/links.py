@@ -1,10 +1,12 @@
-"""Build sentences in which a distant word decides the French for a pronoun or for "bank". The link is recorded.
+"""Build sentences in which a distant word decides the French for a pronoun or for "bank". Each sentence records the
+link between the two words.
 
 Fixed rules decide what a pronoun refers to, so that there is only one right translation:
 
 - whoever eats is hungry, and what is eaten is delicious ("because it was hungry", "because it was delicious");
 - whoever chases is furious, and whoever is chased is slow;
-- whoever is scared leaves ("so they left"), and whoever is scary is dangerous ("because they were dangerous").
+- whoever is scared leaves ("so they left"), and whoever they are scared of is dangerous ("because they were
+  dangerous").
 """
 
 from __future__ import annotations
@@ -130,7 +132,8 @@ def bank_sentence(draft: Draft) -> Phrase:
 
 
 def bank_phrase(draft: Draft, phrase: NounPhrase, cue: NounPhrase, verb: str | None) -> NounPhrase:
-    """Link "the bank" to the word that decides its meaning, and record its combination with `verb`, if any."""
+    """Record that `cue` decides the meaning of `phrase` ("the bank"), and the combination of `verb`, if any, and
+    "bank"; return `phrase`."""
     draft.links.append(("bank", phrase.head, cue.head))
     if verb:
         draft.combinations.append(("verb", verb, phrase.nouns[0].english))

@@ -1,6 +1,6 @@
 """The meaning of a sentence in the built-in corpus, independent of the target language.
 
-English and French are written while a sentence is drawn (`phrase.py`). The same functions record what they wrote as the
+The functions that draw a sentence write it in English and French (`phrase.py`). They also record its meaning as the
 nodes below, from which every other language builds a sentence with its own order, genders and cases. Each node keeps
 the English words that it stands for, so the alignment with English is known in every language.
 """
@@ -47,7 +47,8 @@ Words = tuple[Word, ...]
 
 @dataclass(frozen=True)
 class Fixed:
-    """Words that are translated as a unit, found by their English text: "because", "very", a comma."""
+    """Words that are translated as a unit: "because", "very", a comma. `key`, their English text, is the key of their
+    translation in a language's table."""
 
     key: str
     words: Words
@@ -55,7 +56,7 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Quality:
-    """An adjective, by its English word."""
+    """An adjective: the dictionary form of the English adjective, and the word in the English sentence."""
 
     adjective: str
     word: Word
@@ -85,7 +86,7 @@ class Name:
 
 @dataclass(frozen=True)
 class Pronoun:
-    """A pronoun; `noun` is what it refers to, if that decides its gender."""
+    """A pronoun; `noun` is the noun that it refers to, if that noun decides its gender."""
 
     key: str
     head: Word
@@ -204,7 +205,8 @@ Node = (
 
 
 def gather(nodes: Iterable[Node]) -> list[Clause | Fixed]:
-    """Move each adjunct into the clause that it belongs to; conjunctions and marks stay between the clauses."""
+    """Return the clauses with the conjunctions and punctuation marks between them, after moving each adjunct into the
+    clause that it belongs to."""
     gathered: list[Clause | Fixed] = []
     fronted: Adjunct | None = None
     asking: Fixed | None = None

@@ -1,7 +1,7 @@
 """Build noun phrases for the built-in corpus: determiner, adjectives and noun, which agree in gender and number.
 
-Functions that draw at random take the `Draft` of the sentence. It also records the combinations (adjective and noun,
-verb and object) by which sentences are held out, and the true links of pronouns and of "bank".
+Functions that draw at random take the `Draft` of the sentence. It also records the combinations of two words (adjective
+and noun, verb and object) that decide the split of the sentence, and the true links of pronouns and of "bank".
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ class NounPhrase:
 
 
 def draw_noun(draft: Draft, *groups: str) -> Noun:
-    """Draw a noun from these groups. All nouns are equally likely."""
+    """Draw a noun from these groups of categories, such as "people" or "animals". All their nouns are equally
+    likely."""
     return draft.random.choice(_nouns_of(groups))
 
 
@@ -113,7 +114,8 @@ def noun_phrase(
     determiners: Sequence[str] = ANY_DETERMINER,
     adjectives: Sequence[Adjective] | None = None,
 ) -> NounPhrase:
-    """Build a determiner, adjectives and a noun, drawing what is not given. French adjectives come before or after."""
+    """Build a noun phrase: a determiner, adjectives and this noun. What is not given is drawn at random. In French,
+    some adjectives come before the noun, and others after it."""
     if plural is None:
         plural = draft.chance(0.4)
     plural = plural and bool(noun.english_plural)

@@ -1,7 +1,7 @@
-"""Phrases in both English and French, in which each French word keeps the English words that it translates.
+"""Phrases in both English and French, in which each French word is stored with the English words that it translates.
 
-Adding two phrases joins both sides, so the alignment is always known. `settle` comes last: it applies the rules that
-depend only on the next French word, which give "l'homme", "n'a" and "du".
+Adding two phrases joins their English words and their French words, so the alignment is always known. `settle` comes
+last: it applies the rules that depend only on the next French word, which give "l'homme", "n'a" and "du".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ASPIRATED = frozenset({"hibou", "hiboux"})
 
 @dataclass(frozen=True)
 class Rendering:
-    """One French word, and the English words that it translates."""
+    """One word of a translation, and the English words that it translates."""
 
     text: str
     tag: str
@@ -39,7 +39,7 @@ class Phrase:
         return Phrase(self.english + other.english, self.french + other.french, self.meaning + other.meaning)
 
     def meaning_one(self, node: Node) -> Phrase:
-        """Return a phrase with the same words, whose meaning is this single node."""
+        """Return a phrase with the same words whose meaning is this single node."""
         return Phrase(self.english, self.french, (node,))
 
 
@@ -93,10 +93,11 @@ def settle(french: tuple[Rendering, ...]) -> tuple[Rendering, ...]:
 def detokenise(
     tokens: tuple[str, ...], glued: str, opening: str = "", between: str = " "
 ) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """Join tokens into a text with a capital letter, and return it with the character span of each token.
+    """Join tokens into a text that begins with a capital letter, and return it with the first character, and one past
+    the last, of each token.
 
-    `glued` has the marks without a space before them (in French, not the question mark), and `opening` those without
-    a space after them.
+    `glued` are the marks that have no space before them (in French, not the question mark), and `opening` those that
+    have no space after them.
     """
     text = ""
     spans = []

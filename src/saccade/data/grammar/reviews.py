@@ -1,4 +1,5 @@
-"""Build the reviews in the built-in corpus. "Not" reverses their sentiment, and the part after "but" decides it."""
+"""Build the reviews in the built-in corpus. In a review, "not" reverses the sentiment of an adjective, and the part
+after "but" decides the sentiment of the whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The sentences of the built-in corpus that demonstrations show. They are fixed, not drawn at random."""
+"""The sentences of the built-in corpus that demonstrations and the documentation show. They are fixed, not drawn at
+random."""
 
 from __future__ import annotations
 

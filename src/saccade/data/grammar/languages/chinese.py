@@ -143,7 +143,8 @@ class Chinese(Language):
         return [Rendering(before, "ADP", words), *noun, Rendering(after, "ADP", words)]
 
     def verb(self, use: VerbUse) -> tuple[list[Rendering], list[Rendering]]:
-        """Return the negation and modifiers of a verb, before places, and the verb itself with 了 or 过, after them."""
+        """Return two lists of words: the negation and modifiers of a verb, which come before its places, and the verb
+        itself with 了 or 过, which comes after them."""
         main = Rendering(VERBS[use.verb][0], "VERB", use.main)
         if use.modal is not None:
             return [Rendering(_MODALS[use.modal.key], "AUX", use.modal.words[:1])], [main]
@@ -205,7 +206,7 @@ class Chinese(Language):
         return [*written, *self.say(joint), *self.judged(plain, quality, kinds)]
 
     def judged(self, copula: Copula, quality: Quality, kinds: list[str]) -> list[Rendering]:
-        """Write: 很大, 不大, 非常大, 不太大; colours: 是黑色的."""
+        """Write an adjective as a predicate: 很大, 不大, 非常大, 不太大; colours: 是黑色的."""
         adjective = self.adjective(quality, kinds)
         negation = copula.negation
         no = [] if negation is None else render(_NEGATIONS[negation.key, "present"][0], negation.words)

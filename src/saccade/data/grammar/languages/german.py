@@ -1,4 +1,5 @@
-"""German in the built-in corpus: three genders and cases, the verb second, and its other parts at the end."""
+"""German in the built-in corpus: three genders and three cases; the finite verb comes second in a main clause, and the
+other parts of the verb come last."""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ class German(Language):
         return [*written, Rendering(noun, "NOUN", (nominal.head,))]
 
     def determiner(self, key: str, case: str, column: int) -> tuple[str, dict[str, str]]:
-        """Return a determiner, and the endings of the adjectives after it."""
+        """Return a determiner, and the endings of the adjectives after it, by case."""
         if key in _NUMBERS:
             return _NUMBERS[key], _AFTER_NUMBER
         if key == "some":
@@ -103,7 +104,7 @@ class German(Language):
         return [_COMMA, *before, pronoun, *subject, *self.verb_last(clause)]
 
     def verb_of(self, use: VerbUse, subject: Entity | Fixed) -> list[str]:
-        """Return the entry of a verb. People eat with one verb (essen), and animals with another (fressen)."""
+        """Return the forms of a verb from the table of verbs. "Eat" is essen for people, and fressen for animals."""
         if use.verb == "eat" and not isinstance(subject, (Name, Fixed)):
             eaters = nouns_of(subject)
             if eaters and not any(noun.category in PEOPLE for noun in eaters):
@@ -118,7 +119,8 @@ class German(Language):
         return (rest[0], []) if rest else ("accusative", [])
 
     def parts(self, use: VerbUse, subject: Entity) -> tuple[Rendering, list[Rendering], bool]:
-        """Return the finite verb, the rest of the verb, which comes last, and whether that rest is a prefix."""
+        """Return the finite verb; the rest of the verb, which comes last in a main clause; and whether that rest is a
+        separable prefix."""
         infinitive, present, participle, *_ = self.verb_of(use, subject)
         with_be, infinitive = infinitive.startswith("*"), infinitive.removeprefix("*")
         prefix, _, stem = infinitive.rpartition("|")
@@ -137,7 +139,7 @@ class German(Language):
         return finite, [Rendering(prefix, "PART", use.main)] if prefix else [], bool(prefix)
 
     def middle(self, clause: Clause, use: VerbUse) -> list[Rendering]:
-        """Write the words between the two parts of the verb."""
+        """Write the words between the finite verb and the rest of the verb: times, objects, the negation and places."""
         by_kind = {adjunct.kind: adjunct for adjunct in clause.adjuncts}
         written = self.say(use.frequency)
         if "time" in by_kind:
@@ -181,7 +183,7 @@ class German(Language):
         return written
 
     def repeated(self, entity: Entity) -> Rendering:
-        """Write the pronoun that repeats a subject."""
+        """Return the pronoun that refers to this subject again after "nachdem"."""
         if isinstance(entity, Pronoun):
             text = self.entity(entity, "nominative")[0].text
         elif entity.plural:
@@ -257,7 +259,8 @@ class German(Language):
         return self.middle(clause, use) + last + [finite] + self.after(clause)
 
     def settle(self, written: list[Rendering]) -> list[Rendering]:
-        """Contract "in dem" to "im", "zu der" to "zur"; write one comma instead of two, none before a full stop."""
+        """Contract words such as "in dem" to "im" and "zu der" to "zur"; write one comma instead of two, and none
+        before a full stop or a question mark."""
         settled: list[Rendering] = []
         for word in written:
             last = settled[-1] if settled else None

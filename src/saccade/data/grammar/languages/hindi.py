@@ -186,13 +186,14 @@ class Hindi(Language):
         return [Rendering(_PRONOUNS[entity.key][0], "PRON", (entity.head,))]
 
     def marked(self, entity: Entity, marker: str) -> list[Rendering]:
-        """Write an entity followed by ne or ko, which form one word with a pronoun."""
+        """Write a noun phrase, name or pronoun with the postposition ne or ko, which form one word with a pronoun."""
         if isinstance(entity, (Nominal, Both, Name)):
             return [*self.entity(entity, oblique=True), Rendering(marker, "ADP", ())]
         return [Rendering(_PRONOUNS[entity.key][1 if marker == "ने" else 2], "PRON", (entity.head,))]
 
     def takes_ko(self, entity: Entity) -> bool:
-        """Return whether an object takes ko: people do, animals if they are definite, and things never."""
+        """Return whether ko follows an object: it always follows people, animals only if they are definite, and things
+        never."""
         if not isinstance(entity, Nominal):
             return True
         category = entity.noun.category
@@ -257,7 +258,8 @@ class Hindi(Language):
         return self.action(clause, clause.predicate, relative)
 
     def action(self, clause: Clause, use: VerbUse, relative: Relative | None = None) -> list[Rendering]:
-        """Write subject, times and places, object, verb; a relative pronoun replaces subject or object."""
+        """Write a clause in the order subject, times and places, object, verb. In a relative clause, the relative
+        pronoun replaces the subject or the object."""
         subject, verb = clause.subject, _verb(use.verb)
         assert not isinstance(subject, Fixed)
         written = self.agent(subject, use, verb, relative)
@@ -342,7 +344,7 @@ class Hindi(Language):
         return [*written, *self.say(joint), self.quality(quality, kinds, gender, plural), be]
 
     def afraid(self, clause: Clause, scared: Scared) -> list[Rendering]:
-        """Write: बच्चे शेरों से डरते थे."""
+        """Write a clause such as "the kids were scared of the lions": बच्चे शेरों से डरते थे."""
         assert not isinstance(clause.subject, Fixed)
         assert clause.object is not None
         gender, plural = self.gender(clause.subject), clause.subject.plural

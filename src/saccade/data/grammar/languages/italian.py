@@ -1,4 +1,5 @@
-"""Italian in the built-in corpus: articles that depend on the next sound, contractions, and a past of two words."""
+"""Italian in the built-in corpus: articles that depend on the next sound, contractions, and a past tense of two
+words."""
 
 from __future__ import annotations
 
@@ -225,7 +226,7 @@ class Italian(Romance):
         return self.agreeing(quality, gender, plural).text
 
     def determiner(self, nominal: Nominal, gender: str, following: str, bare: bool) -> list[Rendering]:
-        """Write the determiner; `bare` if a possessive takes no article: mia madre."""
+        """Write the determiner. If `bare`, a possessive has no article before it: mia madre."""
         key, words, plural = nominal.determiner.key, nominal.determiner.words, nominal.plural
         index = (gender == "f") + 2 * plural
         if key in _POSSESSIVES:
@@ -248,7 +249,8 @@ class Italian(Romance):
         return Rendering(_plural(form, gender) if plural else form, "ADJ", (quality.word,))
 
     def forms(self, verb: str) -> tuple[bool, str, list[str]]:
-        """Return whether the past tense uses essere, the infinitive, and the four forms that the corpus needs."""
+        """Return three things: whether the past tense of a verb is formed with essere; its infinitive; and the four
+        other forms that the corpus needs, such as the participle."""
         infinitive, *given = _VERBS[verb]
         essere, infinitive = infinitive.startswith("*"), infinitive.removeprefix("*")
         stem = infinitive[:-3]
@@ -298,7 +300,7 @@ class Italian(Romance):
         return "questa" if gender == "f" else "questo"
 
     def question(self, clause: Clause) -> list[Rendering]:
-        """Keep the order of a statement, but put the subject last after "dove" and "quando"."""
+        """Write a question in the order of a statement, except that the subject is last after "dove" and "quando"."""
         assert isinstance(clause.predicate, VerbUse)
         assert not isinstance(clause.subject, Fixed)
         verb, subject = self.verb(clause.predicate, clause.subject), self.entity(clause.subject)

@@ -1,7 +1,8 @@
-"""The base of all languages of the built-in corpus except English and French: they build a sentence from its meaning.
+"""The base class of all languages of the built-in corpus except English and French: they build a sentence from its
+meaning (`meaning.py`).
 
-A language defines how to build a noun phrase and a clause, and what stands between clauses. Every word that is built
-keeps the English words that it translates.
+A language defines how to build a noun phrase and a clause, and what stands between clauses. Every word of the
+translation is stored with the English words that it translates.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Language(ABC):
     fixed: Mapping[str, str]
 
     def render(self, nodes: Iterable[Node]) -> tuple[Rendering, ...]:
-        """Return the words of a sentence with this meaning."""
+        """Return the words of the sentence that these nodes of a meaning stand for."""
         written: list[Rendering] = []
         after = ""
         for node in gather(nodes):
@@ -57,23 +58,24 @@ class Language(ABC):
 
     @abstractmethod
     def clause(self, clause: Clause, after: str) -> list[Rendering]:
-        """Write a clause. `after` is the conjunction before it in English, or empty."""
+        """Write a clause. `after` is the conjunction or mark before the clause in English, or empty."""
 
     def settle(self, written: list[Rendering]) -> list[Rendering]:
         """Apply the rules that depend only on neighbouring words, such as contractions."""
         return written
 
     def say(self, fixed: Fixed | None) -> list[Rendering]:
-        """Render an expression from the language's table of fixed expressions."""
+        """Return the translation of a fixed expression, such as "because", from this language's table `fixed`; empty
+        for None."""
         return [] if fixed is None else render(self.fixed[fixed.key], fixed.words)
 
     def written(self, tokens: tuple[str, ...]) -> tuple[str, tuple[tuple[int, int], ...]]:
-        """Return the text that these words make up, and the position of each word in it."""
+        """Return the text that these words make up, and the first character, and one past the last, of each word."""
         return detokenise(tokens, self.glued, self.opening, self.between)
 
 
 def render(text: str, sources: Words) -> list[Rendering]:
-    """Write words with their tags.
+    """Parse words with their tags, such as "porque/SCONJ", and align them with the English words that they translate.
 
     If there are as many words as English words, they are aligned one to one, otherwise each with all English words.
     """
@@ -96,7 +98,8 @@ def nouns_of(entity: Entity) -> list[Noun]:
 
 
 def heads(entity: Entity) -> tuple[Word, ...]:
-    """Return the English words that name an entity, without its adjectives; a pronoun that repeats it uses them."""
+    """Return the English nouns, names or pronouns of an entity, without determiners and adjectives. A pronoun that is
+    added in a translation, because the entity is mentioned again, is aligned with them."""
     return (entity.first.head, entity.second.head) if isinstance(entity, Both) else (entity.head,)
 
 
@@ -111,6 +114,7 @@ def gender_of(entity: Entity, genders: Mapping[str, str]) -> str:
 
 
 def entries(table: str) -> dict[str, list[str]]:
-    """Read a table such as "cat gato m, dog perro m": the English word, and the rest. An underscore is a space."""
+    """Parse a table such as "cat gato m, dog perro m"; return a list such as ["gato", "m"] for each English word. An
+    underscore stands for a space."""
     read = (entry.split() for entry in table.replace("\n", ",").split(",") if entry.strip())
     return {english.replace("_", " "): [form.replace("_", " ") for form in forms] for english, *forms in read}

@@ -28,7 +28,8 @@ __all__ = ["Romance"]
 
 
 class Romance(Language):
-    """Clauses of Spanish and Italian. A subject pronoun is left out if the verb or an adjective shows who is meant."""
+    """What Spanish and Italian clauses have in common. A subject pronoun is left out if the verb or an adjective shows
+    who is meant."""
 
     genders: Mapping[str, str]  # English noun -> "m" or "f"
     pronouns: Mapping[str, str]  # the subject pronouns that are written; all others are left out
@@ -46,11 +47,11 @@ class Romance(Language):
 
     @abstractmethod
     def be(self, copula: Copula | Identity, plural: bool) -> Rendering:
-        """Write "was", "were", "is" or "are"."""
+        """Write the form of "be" that translates "was", "were", "is" or "are"."""
 
     @abstractmethod
     def negated(self, copula: Copula, be: Rendering) -> list[Rendering]:
-        """Write the negation around "be"."""
+        """Write this form of "be" with the negation of the clause, if it has one."""
 
     @abstractmethod
     def agreeing(self, quality: Quality, gender: str, plural: bool) -> Rendering:
@@ -58,7 +59,8 @@ class Romance(Language):
 
     @abstractmethod
     def with_verb(self, adjunct: Adjunct) -> list[Rendering]:
-        """Write "after crossing" or "to reach", without the object."""
+        """Write the beginning of an adjunct such as "after crossing the river" or "to reach the bank", without the
+        noun phrase."""
 
     @abstractmethod
     def question(self, clause: Clause) -> list[Rendering]:
@@ -87,7 +89,7 @@ class Romance(Language):
         return pronoun + self.verb(clause.predicate, clause.subject) + self.object(clause.object)
 
     def object(self, entity: Entity | None) -> list[Rendering]:
-        """Write a direct object."""
+        """Write the direct object of a clause; nothing if it is None."""
         return [] if entity is None else self.entity(entity)
 
     def is_person(self, entity: Entity) -> bool:
@@ -132,7 +134,7 @@ class Romance(Language):
         return subject + self.verb(clause.predicate, clause.subject) + self.rest(clause)
 
     def rest(self, clause: Clause) -> list[Rendering]:
-        """Write the words after the verb."""
+        """Write the object and the adjuncts, which follow the verb."""
         adjuncts = sorted(clause.adjuncts, key=lambda adjunct: adjunct.kind != "manner")
         return self.object(clause.object) + [word for adjunct in adjuncts for word in self.adjunct(adjunct)]
 
@@ -156,4 +158,4 @@ class Romance(Language):
 
     @abstractmethod
     def this(self, gender: str) -> str:
-        """Return the pronoun in "this was a film"."""
+        """Return the pronoun that translates "this" in "this was a film", in the gender of the noun."""

@@ -237,7 +237,7 @@ class Spanish(Romance):
         return "esta" if gender == "f" else "este"
 
     def question(self, clause: Clause) -> list[Rendering]:
-        """Put the verb first: ¿Vio el lobo la gallina?"""
+        """Write a question, with the verb before the subject: ¿Vio el lobo la gallina?"""
         assert isinstance(clause.predicate, VerbUse)
         assert not isinstance(clause.subject, Fixed)
         mark = Rendering("¿", "PUNCT", ())
