@@ -105,7 +105,7 @@ def test_an_example_that_is_larger_than_a_batch_is_named_in_the_unit_of_its_task
         ({"task": "autoencoder"}, "use text-autoencoder for texts, image-autoencoder for images"),
         (
             {"task": "classification", "data": {"file": "a", "class_weights": "balanced"}},
-            r"\[data\]: class_weights belongs in \[training\]: training.class_weights",
+            r"\[data\]: class_weights belongs in \[training\]; set training.class_weights",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""A caption, and the patches that the model looked at for each of its tokens."""
+"""A caption for an image, and the patches of the image that the model looked at for each token of the caption."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SPACE = "▁"  # marks the space before a word in tokens
 
 @dataclass(frozen=True)
 class CaptionsAnswer(Answer):
-    """A caption for an image, and what the model looked at for each of its tokens."""
+    """A caption for an image, and the patches that the model looked at for each token of the caption."""
 
     image: InputImage = field(repr=False)
     text: str
@@ -64,7 +64,8 @@ class CaptionsAnswer(Answer):
         return {"image": describe_image(self.image.pixels, self.config)}
 
     def looked_at(self, layer: str | None = None) -> list[Overlay]:
-        """Return the attention to each patch when each token was generated: the mean over the heads of a layer.
+        """Return, for each token of the caption, the attention to each patch when that token was generated: the mean
+        over the heads of ``layer``, by default the last one.
 
         The list is empty if the network has no attention.
         """

@@ -94,7 +94,8 @@ class CaptionsFiles(PictureReader[Captioned]):
 
     @classmethod
     def read(cls, settings: CaptionData, seed: int) -> Splits[Captioned]:
-        """Read and split the images. Digits in test images never occur in training images."""
+        """Read images with captions, and split them into training, validation and test. If they are made from built-in
+        digits, the digits in test images never occur in training images."""
         if settings.builtin is not None:
             return _digits(settings, seed)
         notes = _encoding_notes(settings, str(settings.table))

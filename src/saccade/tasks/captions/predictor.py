@@ -38,7 +38,8 @@ class CaptionsPredictor(ImageInputPredictor):
         return Cost.of(self.count_tokens(given), options.max_length, options.beam)
 
     def answer(self, inputs: Sequence[InputImage], options: CaptionOptions, now: Snapshot) -> list[CaptionsAnswer]:
-        """Return the best caption for each image; the other hypotheses are its ``alternatives``."""
+        """Return the best caption for each image, with the other captions that beam search found as its
+        ``alternatives``."""
         tokenizer = self.task.state.tokenizer
         config = self.model.config if isinstance(self.model.config, CaptionerConfig) else None
         answers = []
@@ -64,7 +65,8 @@ class CaptionsPredictor(ImageInputPredictor):
         return answers
 
     def builtin_images(self) -> Sequence[Pixels]:
-        """Return the test images of ``recipes/digit-captions.toml``, whatever the number of training images."""
+        """Return the test images of ``recipes/digit-captions.toml``; they do not depend on the number of training
+        images."""
         return [pair.pixels for pair in CaptionsFiles.read_for_scoring(CaptionData(builtin="digits", count=100))]
 
     @torch.inference_mode()

@@ -145,7 +145,8 @@ class Captions(Task):
         ]
 
     def lengths(self, examples: Sequence[EncodedCaption]) -> Int[np.ndarray, "n 1"]:
-        """Return the number of tokens in each caption, with its end token; all images have the same size."""
+        """Return the number of tokens in each caption, including the end token; images, which all have the same size,
+        are not counted."""
         return np.array([[len(pair.ids) + 1] for pair in examples])
 
     def batch(self, examples: Sequence[EncodedCaption]) -> CaptionBatch:
@@ -192,7 +193,7 @@ class Captions(Task):
         options: CaptionOptions,
         check_cancelled: CheckCancelled = lambda: None,
     ) -> list[list[Hypothesis]]:
-        """Find the best captions for each image by beam search."""
+        """Return the best captions for each image, at most ``options.n_best``, found by beam search."""
         network = cast(Captioner, model)
         longest = options.max_length
         if isinstance(network.config, CaptionerConfig) and network.config.position == "learned":
@@ -242,10 +243,10 @@ class Captions(Task):
 
 @torch.inference_mode()
 def view_caption(model: nn.Module, task: Captions, pixels: Pixels, ids: Sequence[int]) -> View:
-    """Return every attention of the model as it looks at one image and generates this text.
+    """Return the weights of every attention while the model reads one image and generates the text with these ids.
 
-    The rows of the decoder are the tokens that it reads, so the row of the start token shows what it looked at for the
-    first word of the text.
+    The rows of a decoder's attention are the tokens that it reads, so the row of the start token shows what the model
+    looked at when it chose the first token of the text.
     """
     if not isinstance(model.config, CaptionerConfig):
         raise OptionError("A recurrent network sees the image once, without attention, so there is nothing to view.")

@@ -1,4 +1,4 @@
-"""The predicted label of a text, or its labels, and the words that mattered most."""
+"""The predicted label or labels of a text, and the words that mattered most for them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NAMED, DRAWN = 3, 40
 
 @dataclass(frozen=True)
 class ClassificationAnswer(Answer):
-    """The label of a text; ``score`` is its probability. An empty text gets no label.
+    """The predicted label of a text; ``score`` is the probability of the label. An empty text gets no label.
 
     If a text can have several labels, ``chosen`` are those with a probability of at least one half, and ``score`` is
     the probability of the most likely label, chosen or not.
@@ -63,8 +63,8 @@ class ClassificationAnswer(Answer):
         return {"source": self.source, "label": self.text, **several, "probabilities": probabilities}
 
     def extras(self) -> dict[str, Any]:
-        """Return each word with its weight (or its effect, if attention does not pool the words), or the reason why
-        there are none."""
+        """Return the words of the text, each with its attention weight or, if the model does not pool the words by
+        attention, with its effect on the log-odds; if these cannot be computed, return the reason."""
         measure = "weight" if self.pools else "effect"
         try:
             return {"deciding": [{"word": word, measure: value} for word, value in self.deciding]}
@@ -86,9 +86,10 @@ class ClassificationAnswer(Answer):
 
     @cached_property
     def deciding(self) -> list[tuple[str, float]]:
-        """Each word in order, with its share in the decision.
+        """Each word in order, with its weight in the attention that pools the words into one vector.
 
-        If no attention pools the words, the number is how much the log-odds of the label fall without the word.
+        If the model has no such attention, the number is how much the log-odds of the label fall when the word is left
+        out.
         """
         if not self.pools:
             return self.leave_out()
@@ -115,7 +116,8 @@ class ClassificationAnswer(Answer):
         yield Text(f"most important{about}: {named}" + ("" if self.pools else f" ({LEFT_OUT})"))
 
     def figure(self, dark: bool) -> Figure:
-        """Draw the words as bars, in order. Only the most important words of a long text are drawn."""
+        """Draw a bar for each word, in order, that shows how much the word mattered. Of a long text, only the most
+        important words are drawn."""
         words = self.deciding
         least = sorted((weight for _, weight in words), reverse=True)[:DRAWN][-1]
         shown = [(word, weight) for word, weight in words if weight >= least][:DRAWN]

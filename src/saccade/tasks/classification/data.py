@@ -52,7 +52,7 @@ class ClassificationData(LabelledData):
     @classmethod
     def read(cls, values: dict[str, Any], where: str) -> Self:
         if "class_weights" in values:
-            raise OptionError(f"{where}: class_weights belongs in [training]: training.class_weights.")
+            raise OptionError(f"{where}: class_weights belongs in [training]; set training.class_weights instead.")
         return super().read(values, where)
 
 
@@ -96,9 +96,11 @@ class ClassificationFiles(LabelledFiles[LabelledText]):
 
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, str]:
-        """Also refuse column names that a file does not have.
+        """Return the ``[data]`` table for files given on the command line. Raise an error if ``columns`` names a column
+        that a file does not have.
 
-        Only default names may stand for the columns in order. Three columns are two texts and their label.
+        Without ``columns``, files need no header: their columns are then a label and a text, in this order. If
+        ``columns`` has three names, they are those of two texts and their label.
         """
         names = [] if columns is None else [name.strip() for name in columns.split(",")]
         if len(names) == 3 and all(names):
@@ -113,7 +115,8 @@ class ClassificationFiles(LabelledFiles[LabelledText]):
 
     @classmethod
     def inputs_from(cls, columns: str) -> dict[str, Any]:
-        """Accept three columns too; the second one is then the column of the second text."""
+        """Return the keys for the columns of a file of inputs. Of three columns, the second is that of the second
+        text."""
         names = [name.strip() for name in columns.split(",")]
         if len(names) != 3 or names[1] in ("", "-"):
             return super().inputs_from(columns)
@@ -138,8 +141,8 @@ class ClassificationFiles(LabelledFiles[LabelledText]):
         if trained_on and 2 * len(single) > len(texts) > FEW:
             raise FileError(
                 f"{path}: {len(single):,} of {len(texts):,} texts have a label that no other text has, such as "
-                f"{single[0][:40]!r}; choose the columns of texts and labels with --columns, such as "
-                "--columns 0,1 if the texts come first."
+                f"{single[0][:40]!r}, so this may be the wrong column; choose the columns of texts and labels with "
+                "--columns, such as --columns 0,1 if the texts come first."
             )
         return texts, report
 
@@ -149,7 +152,7 @@ class ClassificationFiles(LabelledFiles[LabelledText]):
 
     @classmethod
     def from_grammar(cls, count: int, seed: int, part: str) -> list[LabelledText]:
-        """Return reviews, which are positive or negative."""
+        """Return reviews drawn from the built-in corpus, each labelled as positive or negative."""
         return [
             LabelledText(example.source_text, example.sentiment, number, "the built-in corpus")
             for number, example in enumerate(generate(count, seed, part, kind="review"), start=1)

@@ -44,8 +44,8 @@ SEPARATORS = ("\t", "|||")
 
 
 class ClassificationPredictor(TextInputPredictor):
-    """An opened model that assigns labels to texts. An input of two texts is a list of both or, if the model always
-    reads two, one string with a tab or ``|||`` between them."""
+    """An opened model that assigns labels to texts. If the model reads two texts together, an input is a list of both
+    or, if the model cannot read a single text, one string with a tab or ``|||`` between the two."""
 
     input_types = (str, list, tuple)
     input_name = "a text or two texts"
@@ -61,7 +61,7 @@ class ClassificationPredictor(TextInputPredictor):
         return 2 in self.task.state.texts
 
     def parts(self, given: Any) -> tuple[str, ...]:
-        """Return the one or two texts of an input. Raises an error if the model reads another number of texts."""
+        """Return the one or two texts of an input. Raises an error if the model does not take this number of texts."""
         found, allowed = [given] if isinstance(given, str) else list(given), self.task.state.texts
         separator = next((one for one in SEPARATORS if self.takes_two and len(found) == 1 and one in found[0]), None)
         if separator is not None and 1 in allowed:  # this could be one text or two
@@ -93,7 +93,8 @@ class ClassificationPredictor(TextInputPredictor):
         return self.parse(super().from_json(value))
 
     def parse(self, argument: str) -> Any:
-        """Also accept a JSON list of two texts, if the model reads one text or two."""
+        """Convert a command-line argument to an input: a text or, if the model reads either one text or two, also a
+        JSON list of two texts."""
         if self.task.state.texts != (1, 2) or not argument.startswith("["):
             return argument
         try:
@@ -146,7 +147,8 @@ class ClassificationPredictor(TextInputPredictor):
         lines: bool = False,
         separator: str | None = None,
     ) -> None:
-        """Also accept two columns, one for each text, if the model reads two texts."""
+        """Read files differently from the training files. If the model always reads two texts, ``columns`` may be just
+        the two columns of texts, without one of labels."""
         if columns is not None and self.task.state.texts == (2,) and columns.count(",") == 1:
             columns += ",-"
         super().read_otherwise(columns, encoding, lines, separator)
@@ -186,7 +188,8 @@ class ClassificationPredictor(TextInputPredictor):
         )
 
     def evaluate(self, examples: Sequence[LabelledText], **options: Any) -> Evaluation:
-        """Score the model, but refuse lines that may have no label."""
+        """Score the model on labelled texts. Raises an error if lines start with a word that is none of the model's
+        labels, because they may have no label."""
         unseen = [one for one in examples if one.is_first_word and one.label not in self.task.label_ids]
         if unseen:
             first = unseen[0]
@@ -285,8 +288,8 @@ class ClassificationPredictor(TextInputPredictor):
             self.task.logits(self.model, self.task.plain_batch([encoded]).to(self.device))
         if not seen:
             raise OptionError(
-                f'A {self.bundle.kind} network only has attention with model.pooling = "attention"; this model does '
-                "not use it."
+                f'A {self.bundle.kind} network only has attention with model.pooling = "attention"; this model was '
+                "trained with another value, so there is nothing to view."
             )
         tokenizer = self.task.state.tokenizer
         tokens = self._shown(encoded)

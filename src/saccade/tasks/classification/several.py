@@ -27,7 +27,8 @@ def is_chosen(found: Float[Tensor, "*n"]) -> Bool[Tensor, "*n"]:
 
 
 def true_labels(given: Sequence[Sequence[str]], labels: Sequence[str]) -> tuple[Bool[Tensor, "n L"], list[str]]:
-    """Return which labels each text has, and the names of all labels: the known ones first, then the unknown ones."""
+    """Return which labels each text has, and the names of all labels: first ``labels``, which the model knows, then
+    the others that occur in ``given``."""
     names = [*labels, *sorted({label for one in given for label in one} - set(labels))]
     return torch.tensor([[name in one for name in names] for one in given]).reshape(len(given), len(names)), names
 
@@ -39,11 +40,12 @@ def log_complement(found: Float[Tensor, "*n"]) -> Float[Tensor, "*n"]:
 
 @dataclass(frozen=True)
 class SeveralPredictions(LabelPredictions):
-    """Which labels a model chose for each text, and which labels are true: ``truth`` has one column for each label."""
+    """Which labels a model chose for each text, and which are true: ``truth`` has a row for each text, and a column for
+    each label."""
 
     @cached_property
     def best(self) -> Bool[Tensor, "n L"]:
-        """The chosen labels. Labels that the model does not know are never chosen."""
+        """Whether each label was chosen for each text. Labels that the model does not know are never chosen."""
         unknown = len(self.names) - self.found.shape[1]
         return torch.nn.functional.pad(is_chosen(self.found), (0, unknown))
 
@@ -62,18 +64,18 @@ class SeveralPredictions(LabelPredictions):
 
     @property
     def accuracy(self) -> float:
-        """The percentage of texts for which all labels are right."""
+        """The percentage of texts for which the chosen labels are exactly the true labels."""
         return 100 * float((self.best == self.truth).all(dim=1).float().mean())
 
     @property
     def micro_f1(self) -> float:
-        """The F1 of all decisions together, in which frequent labels count more."""
+        """The F1 over all decisions, each about one label of one text, so that frequent labels count more."""
         right, chosen, true = map(sum, self._counts)
         return 100 * 2 * right / max(chosen + true, 1)
 
     @property
     def loss(self) -> float:
-        """The mean binary cross-entropy of the labels that the model knows."""
+        """The binary cross-entropy, averaged over the texts and over the labels that the model knows."""
         truth = self.truth[:, : self.found.shape[1]]
         return -float(torch.where(truth, self.found, log_complement(self.found)).mean())
 

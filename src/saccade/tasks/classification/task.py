@@ -68,7 +68,8 @@ class ClassificationText(TokenSettings):
 
 
 class EncodedText(NamedTuple):
-    """A text, or two in one sequence, as token ids; the label is -1 if it is unknown."""
+    """A text, or two texts in one sequence, as token ids; ``label`` is the index of the true label, or -1 if it is
+    unknown."""
 
     tokens: list[int]
     label: int
@@ -136,14 +137,15 @@ class ClassificationState(TokenizerState):
 
     @classmethod
     def adopt(cls, model: Pretrained, tokenizer: ForeignTokenizer) -> Self:
-        """Take the labels from config.json; how often each occurred in training is not known."""
+        """Return the state for a model that another library trained. The labels come from its config.json, which does
+        not say how often each occurred in training."""
         longest = model.config.max_length if model.config.position == "learned" else model.trained_length
         texts = (1, 2) if tokenizer.joins_texts else (1,)  # the folder does not say which
         return cls(dict.fromkeys(model.labels, 0), tokenizer, longest or sys.maxsize, texts, model.has_several_labels)
 
     def continued(self, settings: Mapping[str, Any], train: Sequence[LabelledText]) -> Self:
-        """Return the state for fine-tuning; if the labels differ from the model's, its output layer starts from
-        scratch."""
+        """Return the state for fine-tuning this model. If the new data has labels that the model does not know, the
+        state has the labels of the new data alone, and the output layer starts from scratch."""
         again = self.prepare(settings, train, self.tokenizer)
         if again.several == self.several and set(again.counts) <= set(self.counts):
             counts = {label: again.counts.get(label, 0) for label in self.counts}  # in the order of the output layer
@@ -172,7 +174,7 @@ class ClassificationState(TokenizerState):
 
 
 def wrong_number(texts: Sequence[int]) -> str:
-    """Return a sentence that says how many texts a model reads together."""
+    """Return the end of an error message that says how many texts (1, 2 or either) a model reads together."""
     if 2 not in texts:
         return "this model reads one text, not two."
     if 1 in texts:
@@ -295,7 +297,8 @@ class Classification(LabelTask):
         return F.logsigmoid(logits) if self.state.several else super().log_probabilities(logits)
 
     def loss(self, model: nn.Module, batch: ClassificationBatch) -> Loss:
-        """Return the cross-entropy of the label or, with several labels, the mean over the labels of each text."""
+        """Return the cross-entropy of the true label or, if a text can have several labels, the binary cross-entropy
+        averaged over all labels; both are summed over the texts."""
         if not self.state.several:
             return super().loss(model, batch)
         smoothing = self.smoothing(model)

@@ -1,4 +1,5 @@
-"""A reconstructed image, its code, and its nearest neighbours."""
+"""A reconstructed image, the small vector that it was reconstructed from (its code), and the training images with the
+nearest codes."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ __all__ = ["ImageAutoencoderAnswer"]
 
 @dataclass(frozen=True)
 class ImageAutoencoderAnswer(CodeAnswer):
-    """A reconstructed image. The score is the negative mean squared error of the pixels, so higher is better."""
+    """A reconstructed image. ``score`` is the negative mean squared error of its pixels, so higher is better."""
 
     given: InputImage = field(repr=False)
     pixels: Any = field(repr=False)  # bytes (H, W, C)

@@ -1,4 +1,4 @@
-"""Reconstruct images with a trained autoencoder, and find their nearest neighbours."""
+"""Reconstruct images with a trained autoencoder, and find the training images that are most similar to each."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class ImageAutoencoderPredictor(ImageInputPredictor):
         return answers
 
     def token_scores(self, given: Any, answer: Answer) -> list[float]:
-        raise OptionError("The pixels of a reconstructed image have no probabilities; compare its error instead.")
+        raise OptionError("The pixels of a reconstructed image have no probabilities; compare its score instead.")
 
     def view_of(self, given: Any, answer: Answer) -> View:
         return self._view(self.prepare(given))

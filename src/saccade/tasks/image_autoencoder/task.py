@@ -44,7 +44,8 @@ class ImageAutoencoderBatch(Batch):
 
 @dataclass(frozen=True)
 class ImageAutoencoderState(ImageState):
-    """The shape, mean and standard deviation of the training images, and the neighbours of a trained model."""
+    """The shape, mean and standard deviation of the training images and, after training, some of these images with
+    their codes, among which the nearest neighbours of an input are found."""
 
     shape: tuple[int, int, int]
     pixels: Spread
@@ -96,7 +97,8 @@ class ImageAutoencoder(ScoredTask):
         return np.ones((len(examples), 1), dtype=np.int64)
 
     def batch(self, examples: Sequence[LabelledImage]) -> ImageAutoencoderBatch:
-        """Return a batch to train on. The model must remove noise and fill in erased parts, but keep other changes."""
+        """Return a batch to train on. Noise and erased parts are only in the input, so that the model learns to undo
+        them; other random changes, such as shifts, are in the image to reconstruct too."""
         plain = self.plain_batch(examples)
         changes: ImageSettings = self.settings["images"]
         mean, deviation = self.state.spread
@@ -129,7 +131,7 @@ class ImageAutoencoder(ScoredTask):
         return found
 
     def codes(self, model: nn.Module, images: Sequence[Pixels]) -> Float[Tensor, "n E"]:
-        """Return the code vector of each image."""
+        """Return the code of each image: the small vector that the network compresses it into."""
         network = cast(DenseAutoencoder | PatchAutoencoder, model)
         return torch.cat([network.code(read).cpu() for read in self._batches(model, images)])
 
@@ -144,7 +146,8 @@ class ImageAutoencoder(ScoredTask):
 
     @torch.inference_mode()
     def finish(self, model: nn.Module, examples: Sequence[LabelledImage]) -> ImageAutoencoderState:
-        """Save some training images with their codes, to show the neighbours of later inputs."""
+        """Return the state with some training images and their codes, among which the nearest neighbours of later
+        inputs are found."""
         most = max(1, min(MOST_SAVED, MOST_BYTES // math.prod(self.state.shape)))
         chosen = [examples[i] for i in evenly_spaced(len(examples), most)]
         pixels = [image.pixels for image in chosen]

@@ -28,7 +28,7 @@ SHOWN = 5
 
 @dataclass(frozen=True)
 class ImagesAnswer(Answer):
-    """A class, the probabilities of all classes, and what the model looked at."""
+    """The predicted class of an image, the probabilities of all classes, and what the model looked at."""
 
     image: InputImage = field(repr=False)
     text: str
@@ -61,7 +61,8 @@ class ImagesAnswer(Answer):
         return [Text(lines), TerminalImages([("image", pixels)], [("looked at", flow)])]
 
     def figure(self, dark: bool) -> Figure:
-        """Draw the image and, if the network has attention, how much each patch contributes, overall and by layer."""
+        """Draw the image and, if the network has attention, how much it attends to each patch, over all layers and in
+        each layer."""
         title = f"{self.text}  {self.score:.3f}"
         if self.config is None:
             return images_side_by_side([("image", drawable_pixels(self.image.pixels))], title=title, dark=dark)

@@ -95,7 +95,7 @@ class ImagesFiles(PictureReader[LabelledImage]):
 
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
-        """Accept folders, .npz files, or idx files of images, each followed by the idx file of its labels."""
+        """Return the ``[data]`` table for folders, .npz files, or pairs of idx files: images, then their labels."""
         if columns is not None:
             raise OptionError("--columns only applies to tables; images have no columns.")
         if len(files) == 1 and files[0].is_dir() and (found := idx_files(files[0])):
@@ -107,15 +107,15 @@ class ImagesFiles(PictureReader[LabelledImage]):
                 if not file.exists():
                     raise FileError(f"There is no file or folder {file}.")
             raise OptionError(
-                "Give folders, .npz files, or idx files of images, each followed by its labels, for training, "
-                f"validation and test, not these: {', '.join(map(str, files))}."
+                "For training and, optionally, for validation and test, give a folder, an .npz file, or an idx file of "
+                f"images followed by the idx file of their labels, not these: {', '.join(map(str, files))}."
             )
         keys = [f"{part}{kind}" for part in part_prefixes(files[:: len(kinds)]) for kind in kinds]
         return dict(zip(keys, map(str, files), strict=True))
 
     @classmethod
     def read(cls, settings: ImageData, seed: int) -> Splits[LabelledImage]:
-        """Read and split the images; equal images stay together."""
+        """Read the images, and split them into training, validation and test; equal images stay in the same part."""
         notes: list[str] = []
         train = _read(settings, "", settings.shape, notes.append)
         rows = describe_images(train, _files(settings, ""), "training")
@@ -153,9 +153,10 @@ class ImagesFiles(PictureReader[LabelledImage]):
 
     @classmethod
     def recommend(cls, splits: Splits[LabelledImage], size: Size) -> dict[str, Any]:
-        """Recommend a Transformer whose patches convolutions read and whose positions are fixed: it learns faster
-        than with projected patches and learned positions. If there are few images, they are shifted at random, so that
-        they are not memorised. Otherwise each is seen only a few times, and shifts would make learning slower."""
+        """Recommend a Transformer that reads its patches by convolutions and has fixed (sinusoidal) positions: it
+        learns faster than with linear projections of the patches and learned positions. If there are few images, they
+        are shifted at random, so that the network cannot memorise them. If there are many, the network sees each only
+        a few times, and shifts would make learning slower."""
         count = len(splits.train)
         height, width, channels = splits.train[0].pixels.shape
         model_width, layers = NETWORKS[size]
@@ -192,13 +193,13 @@ class ImagesFiles(PictureReader[LabelledImage]):
 
 
 def idx_files(folder: Path) -> dict[str, str]:
-    """Return the ``[data]`` table for a folder of idx files, which are recognised by their names; empty if there are
-    none."""
+    """Return the ``[data]`` table for a folder of idx files, whose names say whether they have images or labels, and
+    for which part of the data; empty if there are none."""
     found: dict[str, str] = {}
     for images in sorted(folder.glob("*images*idx*")):
         labels = folder / images.name.replace("images", "labels").replace("idx3", "idx1")
         if not labels.exists():
-            raise FileError(f"There is no file {labels}, which should have the labels of {images.name}.")
+            raise FileError(f"There is no file {labels}, which should have the labels of the images in {images.name}.")
         part = "test_" if re.match("(?i)t10k|test", images.name) else "validation_" if "val" in images.name else ""
         found |= {f"{part}images": str(images), f"{part}labels": str(labels)}
     if found and "images" not in found:  # there is only one part, so it is the one to read

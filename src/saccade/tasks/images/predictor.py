@@ -35,7 +35,8 @@ class ImagesPredictor(ImageInputPredictor):
         return "image classifiers"
 
     def read_file(self, path: Path) -> tuple[list[Any], str]:
-        """Read images from a file or folder; in a folder of idx files, those that ``evaluate`` would score."""
+        """Read images from a file or folder. If a folder has several idx files of images, only the training images are
+        read, as in ``saccade evaluate``."""
         found = idx_files(path) if path.is_dir() else {}
         if not found:
             return super().read_file(path)

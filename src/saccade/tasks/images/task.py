@@ -190,15 +190,15 @@ def _by_number(label: str) -> tuple[int, int, str]:
 
 @torch.inference_mode()
 def view_image(model: nn.Module, image: Float[Tensor, "1 C H W"]) -> View:
-    """Return every attention of the model as it looks at one image."""
+    """Return the weights of every attention while the model reads one image."""
     with watch(model) as seen:
         model(image.to(device_of(model)))
     return view(seen, token_names(cast(VisionConfig, model.config)))
 
 
 def patch_flow(seen: View, config: VisionConfig) -> Float[Tensor, "rows columns"]:
-    """Return how much of each patch reaches the answer: the rollout of all layers (Abnar & Zuidema 2020), which starts
-    at the class token, or at the mean of all patches if the answer is computed from the mean."""
+    """Return how much each patch contributes to the answer: the attention rollout over all layers (Abnar & Zuidema
+    2020), from the class token or, if the answer is computed from the mean of all patches, from this mean."""
     flow = seen.rollout()
     first = config.leading_tokens
     answering = {"none": min(first, 1), "token": 1, "output": 2}[config.distillation]  # tokens with an output layer
