@@ -16,25 +16,25 @@ __all__ = ["read_file", "read_input", "read_inputs", "replaced"]
 
 
 def read_inputs(served: Served, given: Sequence[Any], limits: Limits) -> list[Any]:
-    """Read all inputs of one request."""
+    """Check the inputs of one request against the limits; return them in the form that ``predict`` expects."""
     _check_number(given, limits)
     served.predictor.check_request(given)
     return [read_input(served, one, limits.characters, limits.tokens) for one in given]
 
 
 def read_input(served: Served, given: Any, characters: int, tokens: int) -> Any:
-    """Convert one input to the form that the model's ``predict`` expects; refuse too many characters or tokens."""
+    """Return one input in the form that ``predict`` expects; refuse it if it has too many characters or tokens."""
     return _check_size(served, served.predictor.from_json(given), characters, tokens)
 
 
 def replaced(served: Served, given: Any, words: tuple[str, str], limits: Limits) -> Any:
-    """Replace a word of an input, and check the result against the limits on characters and tokens again."""
+    """Return an input in which the first of ``words`` is replaced by the second; check it against the limits again."""
     return _check_size(served, served.predictor.replaced(given, *words), limits.characters, limits.tokens)
 
 
 def read_file(served: Served, content: bytes, limits: Limits) -> tuple[list[Any], str]:
-    """Read a file as the model's training files were read; return its inputs, and a sentence that says how it was
-    read."""
+    """Read a file in the format of the model's training files; return its inputs, and a sentence that says how it
+    was read."""
     if content.startswith(b"\x1f\x8b"):
         try:
             content = gzip.GzipFile(fileobj=BytesIO(content)).read(limits.body_bytes + 1)

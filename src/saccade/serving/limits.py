@@ -17,7 +17,7 @@ __all__ = ["Limits", "check_options", "described_options"]
 class Limits:
     """The limits of the server; a request that exceeds one is refused with 413 or 429 and one sentence.
 
-    Requests without the API key in a header (called "strange") have lower limits.
+    The limits whose names contain "strange" are lower, and apply to requests without the API key in a header.
     """
 
     body_bytes: int = 4 << 20  # bytes of one body,
@@ -64,7 +64,7 @@ def check_options(predictor: Predictor, options: Mapping[str, Any]) -> None:
 
 
 def described_options(predictor: Predictor) -> dict[str, Any]:
-    """The options of a model as JSON schemas, with the maximum that this server accepts."""
+    """Return the options of a model as JSON schemas, with the largest values that this server accepts."""
     found: dict[str, Any] = predictor.options.model_json_schema().get("properties", {})
     for name, most in predictor.ceilings.items():
         if found[name].get("type") in ("integer", "number"):

@@ -1,7 +1,7 @@
-"""Looks: recorded attention of one answer, kept for a while so that clients can request parts of it later.
+"""Looks: a look is the recorded attention of one answer, kept for a while so that clients can request parts of it.
 
 A look keeps the traces of one forward pass (queries, keys and masks), from which the weights of any part of any head
-follow exactly. Traces are large, so only the most recently used looks are kept.
+can be computed exactly. Traces are large, so only the most recently used looks are kept.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SINK = 0.6
 
 @dataclass(frozen=True)
 class Edits:
-    """Changes to the model or its input before the forward pass."""
+    """Changes for one forward pass: heads switched off, links between positions cut, a word of the input replaced."""
 
     without_heads: Sequence[str] = ()
     without_links: Sequence[tuple[str, int, int]] = ()
@@ -69,12 +69,15 @@ class Look:
 
     @property
     def nbytes(self) -> int:
-        """Memory in use, in bytes; it grows with the pictures drawn."""
+        """The memory that the look uses, in bytes; it grows, because some computed pictures are cached."""
         kept = 0 if self.answer is None else self.answer.nbytes
         return self.pyramid.nbytes + kept + sum(trace.nbytes for trace in self.view.traces.values())
 
     def draw(self, computation: Computation[Result], work: Callable[[Look], Result], limits: Limits) -> Result:
-        """Draw one picture at a time, within a time limit; called in a thread of the pool."""
+        """Return what ``work`` computes from this look, such as a picture: one at a time, and within a time limit.
+
+        Call this in a thread of the pool.
+        """
         if not self.lock.acquire(timeout=limits.seconds):
             raise Refused(429, "Other pictures of this look are being drawn; try again in a moment.", retry_after=1)
         try:
@@ -89,10 +92,10 @@ class Look:
         if self._drawing is not None and self._drawing.is_abandoned:
             raise Refused(499, "The client has disconnected.")
         if time.monotonic() > self._deadline:
-            raise Refused(503, f"Computing this picture takes too long; {100 * share:.0f} % of it was done.")
+            raise Refused(503, f"Computing this picture took too long; only {100 * share:.0f} % of it was done.")
 
     def describe(self) -> dict[str, Any]:
-        """The tokens and attentions of the look, and which attention and head to show first."""
+        """Return the tokens and attention layers of the look, and which layer and head to show first."""
         with self.lock:
             axes, names = _numbered_axes(self.view)
             layer = self.view.names[-1] if self.answer is None else self.answer.layer
@@ -157,7 +160,7 @@ class Looks:
         return look
 
     def draw(self, id: str, work: Callable[[Look], Result]) -> Computation[Result]:
-        """Compute something from a look, in a thread of the pool."""
+        """Queue ``work`` to be computed from a look, in a thread of the pool; return its pending result."""
         look = self[id]
 
         def run(computation: Computation[Result]) -> Result:
@@ -187,18 +190,18 @@ class Looks:
 
 
 def answer_record(answer: Answer) -> dict[str, Any]:
-    """An answer and its alternatives as values that JSON can hold."""
+    """Return an answer and its alternatives as values that JSON can hold."""
     return plain_record(answer) | {"alternatives": [plain_record(other) for other in answer.alternatives]}
 
 
 def plain_record(answer: Answer) -> dict[str, Any]:
-    """An answer as values that JSON can hold, without its alternatives."""
+    """Return an answer, without its alternatives, as values that JSON can hold."""
     found: dict[str, Any] = finite({"text": answer.text, "score": answer.score} | answer.record())
     return found
 
 
 def finite(value: Any) -> Any:
-    """Replace an infinite log-probability by null, because JSON has no infinity."""
+    """Return a value in which each infinite number, such as a log-probability, is None: JSON has no infinity."""
     if isinstance(value, dict):
         return {key: finite(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
@@ -219,6 +222,6 @@ def _numbered_axes(view: View) -> tuple[dict[str, Axis], dict[int, str]]:
 
 
 def no_attention(answer: Answer, error: OptionError) -> dict[str, Any]:
-    """What is sent instead of the description of a look if the model has no attention, with the reason."""
+    """Return what is sent instead of a look if the model has no attention, with the reason."""
     found: dict[str, Any] = {"id": None, "attentions": [], "axes": {}, "why": str(error)}
     return found | answer.extras()

@@ -56,19 +56,20 @@ class Served:
 
     @cached_property
     def reader(self) -> Batcher:
-        """Separate threads that read the long texts of maps, so that other requests need not wait."""
+        """Separate threads that read long texts for the Map page, which shows their attention; other requests need not
+        wait for them."""
         limits = self.batcher.limits
         return Batcher(self.predictor, replace(limits, seconds=limits.map_seconds, queue=READINGS))
 
     def close(self) -> None:
-        """Answer all requests that are waiting, then stop."""
+        """Answer all requests that are waiting, then end the threads."""
         self.batcher.close()
         if "reader" in self.__dict__:
             self.reader.close()
 
     @cached_property
     def openings(self) -> dict[str, dict[str, Any] | None]:
-        """The results of ``find_opening`` so far, by the model's options as JSON."""
+        """The results of ``find_opening`` so far; the key is the JSON text of the options that it was called with."""
         return {}
 
     @property
@@ -78,7 +79,7 @@ class Served:
 
     @property
     def reads(self) -> bool:
-        """Whether the model can read a text for a map, without answering it."""
+        """Whether the model can read a text without answering it; the Map page needs this to show its attention."""
         return self.predictor.reads and self._has_attention
 
     @cached_property
@@ -88,7 +89,7 @@ class Served:
 
     @cached_property
     def examples(self) -> list[Any]:
-        """A few example inputs for the page."""
+        """A few example inputs for the studio."""
         run = ServedRun(self.name, self.folder)
         try:
             probe = run.probe(max(run.probes(), default=0))["inputs"]
@@ -137,7 +138,7 @@ class Pending:
     failure: str | None = None  # why the training failed
 
     def describe(self) -> dict[str, Any]:
-        """How far the training has come."""
+        """Return how far the training has come, as JSON values."""
         run = ServedRun(self.name, self.folder).describe()
         return {
             "name": self.name,
@@ -165,7 +166,7 @@ class Models(Mapping[str, Served]):
         self._closing = threading.Event()
 
     def add(self, folder: Path, name: str | None = None) -> Served:
-        """Open a model folder or a run folder."""
+        """Open a model folder or a run folder, and serve it under this name, by default the name of the folder."""
         chosen = name or name_of_folder(folder)
         if not _NAME.fullmatch(chosen):
             raise OptionError(f"{chosen!r} is not a valid model name; use letters, digits and . _ + -.")
@@ -224,7 +225,7 @@ class Models(Mapping[str, Served]):
         old.close()
 
     def expect(self, name: str, folder: Path, process: subprocess.Popen[bytes]) -> None:
-        """Announce a model that will be in this folder once the process that trains it has finished."""
+        """Announce a model that a process is training in this folder; once the process has finished, serve it."""
         pending = self.pending[name] = Pending(name, folder, process)
 
         def add_when_trained() -> None:
@@ -273,7 +274,7 @@ class Models(Mapping[str, Served]):
         return {name: served for name, served in self._served.items() if isinstance(served.predictor, ContinuesText)}
 
     def close(self) -> None:
-        """Stop once all waiting requests are answered; a training process is stopped too, and saves its state."""
+        """Stop processes that train models, which save their state; answer all waiting requests; end the threads."""
         self._closing.set()
         for pending in self.pending.values():
             pending.process.terminate()
@@ -283,7 +284,7 @@ class Models(Mapping[str, Served]):
 
 
 def name_of_folder(folder: Path) -> str:
-    """The name of the folder; for the ``model`` folder of a run, the name of the run."""
+    """Return the name of the folder; for the ``model`` folder of a run, the name of the run's folder."""
     path = folder.resolve()
     return path.parent.name if path.name == "model" else path.name
 
@@ -298,7 +299,7 @@ def version_of(folder: Path) -> Version:
 
 
 def resting_checks(version: Version) -> int:
-    """Return how many checks in a row must find the folder unchanged before it is opened."""
+    """Return how many checks in a row must find a replaced folder unchanged before it is opened."""
     return RESTING_CHECKS if not version or _is_ours(version) else RESTING_CHECKS_UNSEALED
 
 

@@ -1,4 +1,5 @@
-"""How much work fits into one turn of a model, in token steps."""
+"""Estimate how much work fits into one turn of a model, in token steps: tokens read and written, times the beam size or
+the number of samples."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ class Pace:
     def room(self, turn: float) -> float:
         """Return how many token steps fit into a turn of this many seconds.
 
-        A turn lasts at least twice as long as its fixed part.
+        If the fixed part alone takes more than half of that time, the turn is allowed twice the time of the fixed part.
         """
         if not self._weight:
             return FIRST_SPEED * turn

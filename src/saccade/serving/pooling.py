@@ -1,7 +1,8 @@
 """Pooled pictures of attention matrices that are too large to send: each cell is the maximum or mean of its weights.
 
-The map needs parts of a matrix at many scales. A large matrix is pooled once, into cells that are fine enough for all
-scales but the finest, and cached. Coarser pictures are computed exactly from these cells, finer ones from the weights.
+On the Map page, users zoom into a matrix, so parts of it are needed at many scales. A large matrix is pooled once, into
+cells that are fine enough for all scales but the finest, and cached. Coarser pictures are computed exactly from these
+cells, finer ones from the weights.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ LONG = 2048
 
 
 class PooledWeights(NamedTuple):
-    """Pooled weights, and the size of a cell in queries and keys."""
+    """Pooled weights, and how many queries and keys one cell covers."""
 
     values: Float[Tensor, "R C"]
     cell: tuple[int, int]
@@ -68,7 +69,7 @@ class Pyramid:
     def picture(
         self, name: str, head: Head, rows: range, columns: range, cell: tuple[int, int], reduce: Reduce
     ) -> PooledWeights:
-        """A part of an attention in cells of the given size."""
+        """Return a part of an attention matrix, pooled into cells that cover this many queries and keys."""
         count = len(rows) * len(columns)
         is_of_weights = count <= WEIGHTS and isinstance(head, str) and head != reduce
         if count > SMALL and not is_of_weights:
@@ -79,12 +80,12 @@ class Pyramid:
             if count > WEIGHTS:
                 raise TooLargeError(
                     f"{len(rows):,} by {len(columns):,} weights in cells of {cell[0]} by {cell[1]} are too many; "
-                    f"cells whose size and start are multiples of {max(side)} work for any part."
+                    f"request fewer, or cells whose size and start are multiples of {max(side)}."
                 )
         return PooledWeights(self._from_weights(name, head, rows, columns, cell, reduce), cell)
 
     def whole(self, name: str, head: Head, cells: int, reduce: Reduce) -> PooledWeights:
-        """A whole attention matrix, reduced to at most ``cells`` by ``cells`` numbers."""
+        """Return a whole attention matrix, pooled into at most ``cells`` by ``cells`` numbers."""
         num_rows, num_columns = self._shape(name)
         cell = -(-num_rows // cells), -(-num_columns // cells)
         rows, columns = range(num_rows), range(num_columns)
@@ -96,14 +97,14 @@ class Pyramid:
         return PooledWeights(made.values, made.cell)
 
     def preview(self, name: str, head: Head, cells: int, reduce: Reduce) -> Overview:
-        """A quick first picture of a whole attention, from one query per row of cells."""
+        """Return a quick first picture of a whole attention matrix, computed from one query for each row of cells."""
         _check_pool(head, reduce)
         numbers = [head] if isinstance(head, int) else range(self.view.heads(name))
         parts = [self._all_of(name, number, cells, reduce, preview=True) for number in numbers]
         return replace(parts[0], values=reduce_heads((part.values for part in parts), reduce))
 
     def heads(self, name: str, cells: int) -> tuple[Float[Tensor, "H R C"], Overview]:
-        """Small pictures of the largest weights of every head; for a long attention, from a sample of its rows."""
+        """Return small pictures of all heads: the largest weight in each cell; of a long matrix, a sample of rows."""
         num_heads, is_long = self.view.heads(name), self._shape(name)[0] > LONG
         parts = [self._all_of(name, head, cells, "max", preview=is_long) for head in range(num_heads)]
         return torch.stack([part.values for part in parts]), parts[0]
@@ -164,7 +165,7 @@ class Pyramid:
 
 
 def pool(tile: Float[Tensor, "Q K"], cell: tuple[int, int], reduce: Reduce) -> Float[Tensor, "R C"]:
-    """Pool a tile; the last cells of a row or column may cover fewer weights than the others."""
+    """Return the maximum or mean of each cell of weights; the last cells of a row or column may be smaller."""
     pooling = F.max_pool2d if reduce == "max" else F.avg_pool2d
     pooled: Tensor = pooling(tile[None, None].float(), cell, cell, ceil_mode=True)
     return pooled[0, 0]
@@ -172,7 +173,9 @@ def pool(tile: Float[Tensor, "Q K"], cell: tuple[int, int], reduce: Reduce) -> F
 
 def _check_pool(head: Head, reduce: Reduce) -> None:
     if isinstance(head, str) and head != reduce:
-        raise OptionError(f"The {head} over all heads is pooled by {head} only; pool = {reduce} needs a single head.")
+        raise OptionError(
+            f"The {head} of all heads can only be pooled with pool = {head}; pool = {reduce} needs a single head."
+        )
 
 
 def _fits(rows: range, columns: range, cell: tuple[int, int], base: tuple[int, int]) -> bool:

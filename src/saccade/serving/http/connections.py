@@ -162,7 +162,7 @@ class Connection(H11Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no complete request is waiting for its answer; one whose refusal is being held back does not count."""
+        """Whether no complete request is waiting for its answer; one whose refusal is held back does not count."""
         cycle = self.cycle
         if cycle is None or cycle.response_complete or cycle.scope["state"].get("is_refused"):
             return True

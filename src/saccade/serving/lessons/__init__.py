@@ -1,4 +1,4 @@
-"""Small models for scenes of the studio's Learn page. Each is trained on request, in a separate process."""
+"""Small models for scenes of the studio's Learn page. Each is trained when a user asks for it, in its own process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Lesson:
     recipe: str | None  # a file in this folder; None: the model of ``saccade demo``
 
     def command(self, folder: Path, device: str) -> list[str]:
-        """Return the command that trains the model, at a low priority, because the server goes on answering."""
+        """Return the command that trains the model, at a low priority, because the server has to answer meanwhile."""
         program = [*(["nice"] if shutil.which("nice") else []), sys.executable, "-m", "saccade.cli"]
         where = ["--output", str(folder), "--device", device]
         if self.recipe is None:
