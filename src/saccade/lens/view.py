@@ -6,8 +6,8 @@
 
     saccade.view(model(**inputs, output_attentions=True), tokens)  # a model that returns its weights itself
 
-A view computes nothing until it is asked to. Every number it shows is an exact weight of a trace, or is labelled with
-how it was computed from the weights.
+A view computes weights only when they are asked for. Every number it shows is an exact weight of a recorded attention,
+or is labelled with how it was computed from the weights.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _REDUCTIONS = get_args(Reduce)
 
 @dataclass(frozen=True, repr=False)
 class View:
-    """Attention with its tokens. Rows are queries and columns are keys, both numbered from 0."""
+    """The attention layers of a model, with the tokens of their rows (queries) and columns (keys), numbered from 0."""
 
     traces: Mapping[str, Trace]
     rows: Mapping[str, Axis]
@@ -84,7 +84,7 @@ class View:
         return self._trace(name).shape[1]
 
     def describe(self, name: str, head: Head) -> str:
-        """Return a title that names an attention layer and its head, with any note about it."""
+        """Return a title that names an attention layer and the head, followed by the note about this layer, if any."""
         count = self.heads(name)
         if isinstance(head, int):
             title = f"{name}, head {head}"
@@ -93,9 +93,8 @@ class View:
         return f"{title} ({self.notes[name]})" if name in self.notes else title
 
     def kind(self, name: str) -> AttentionKind:
-        """Return "cross" if the keys are another sequence, "causal" if no query looks ahead, and otherwise "self".
-
-        Return "unknown" if nothing shows which sequence the keys belong to.
+        """Return "cross" if the keys are another sequence than the queries; otherwise "causal" if no query attends to a
+        later key, and "self" if some query does. Return "unknown" if nothing shows which sequence the keys are.
         """
         trace = self._trace(name)
         if not self.is_self(name):
@@ -116,7 +115,7 @@ class View:
         return self.rows[name], self.columns[name]
 
     def is_self(self, name: str) -> bool:
-        """Return whether rows and columns are the same sequence. If the origin of the keys is known, it decides."""
+        """Return whether queries and keys are the same tokens, by the origin of the keys if known, else by names."""
         rows, columns = self.axes(name)
         place = self.traces[name].place
         is_own = not is_cross_by_name(name) if place is None else place.source == "self"
@@ -124,17 +123,17 @@ class View:
 
     @property
     def stacks(self) -> dict[str, list[str]]:
-        """The self-attentions that follow each other, under a name with * for the layer: ``encoder.*.self``.
+        """The names of self-attentions that follow each other, by a name with * for the layer: ``encoder.*.self``.
 
-        Layers with another number of tokens form a separate stack: ``encoder.*.self of 4 tokens``. Stacks in
-        which an attention is missing are left out, and so are cross-attentions.
+        Layers with another number of tokens form a separate stack: ``encoder.*.self of 4 tokens``. A stack is left out
+        if one of its attentions cannot be shown. Cross-attentions are not part of a stack.
         """
         return find_stacks(self.traces, self.is_self, self.gaps, self.coverage).whole
 
     # --- weights -------------------------------------------------------------------------------------------
 
     def tile(self, name: str, head: Head, rows: Part, columns: Part) -> Float[Tensor, "Q K"]:
-        """Return the exact weights of some rows and columns, between tokens."""
+        """Return the exact weights of some rows and columns, which are tokens, of a head or of all heads combined."""
         return self._over_heads(name, head, False, rows, columns)
 
     def matrix(self, name: str, head: Head = "mean", *, words: bool = False) -> Float[Tensor, "Q K"]:
@@ -142,7 +141,7 @@ class View:
         return self._over_heads(name, head, words, slice(None), slice(None))
 
     def row(self, name: str, row: int, *, words: bool = False) -> Float[Tensor, "H K"]:
-        """Return the weights of one token or word on all keys, in each head."""
+        """Return the weights that one token (or word, with ``words``) gives to all keys, in each head."""
         trace, axis = self._trace(name), self.rows[name]
         count = axis.size(words)
         if not -count <= row < count:
@@ -154,7 +153,7 @@ class View:
         return merge(tile.double(), [0] * len(pieces), self.columns[name].words).squeeze(-2).to(tile.dtype)
 
     def one_row(self, name: str, row: int, head: Head = "mean", *, words: bool = False) -> Float[Tensor, " K"]:
-        """Return the weights of one token or word on all keys, in one head or in all heads combined."""
+        """Return the weights that one token (or word) gives to all keys, in one head or in all heads combined."""
         every = self.row(name, row, words=words)
         self._check_head(head)
         if isinstance(head, int):
@@ -164,7 +163,7 @@ class View:
         return measures.reduce_heads(iter(every), head)
 
     def top(self, name: str, row: int, k: int = 5, head: Head = "mean", *, words: bool = False) -> list[KeyWeight]:
-        """Return the k keys with the largest weights for one query, largest first."""
+        """Return the k keys with the largest weights for the query ``row``, largest first."""
         if k < 1:
             raise OptionError(f"top() needs k to be at least 1, not {k}.")
         weights = self.one_row(name, row, head, words=words)
@@ -179,10 +178,10 @@ class View:
         reduce: Reduce | None = None,
         progress: ReportProgress | None = None,
     ) -> Overview:
-        """Return a long attention as a picture of at most size×size cells, each the mean or maximum of its weights.
+        """Return a long attention as at most size×size cells, each the mean or maximum of a block of weights.
 
-        For one head, ``reduce`` chooses between them. The default is "max", which shows single strong links. For the
-        mean or maximum of all heads, the cells are means or maxima too.
+        For one head, ``reduce`` is "mean" or "max"; the default is "max", which keeps single strong links visible. For
+        the mean of all heads, each cell is the mean of its block, and for their maximum it is the maximum.
         """
         trace = self._trace(name)
         if isinstance(head, int):
@@ -210,9 +209,9 @@ class View:
     ) -> Float[Tensor, "N N"]:
         """Return how much of each token reaches each output of a stack of self-attentions (``measures.rollout``).
 
-        ``stack`` is a name from ``stacks``. The default is the first one, which is the encoder if there is one.
-        Weights that a model returned do not show whether anything else in it mixes tokens. A picture of their rollout
-        states the assumption that nothing does; for a tensor, accept it with ``assume_only_attention=True``.
+        ``stack`` is a name from ``stacks``. The default is the first stack, which is the encoder if there is one.
+        Weights that a model returned do not show whether anything but attention mixes tokens in it. A rollout of them
+        assumes that nothing does, so it raises an error unless you confirm this with ``assume_only_attention=True``.
         """
         self._check_head(heads)
         names = choose_stack(find_stacks(self.traces, self.is_self, self.gaps, self.coverage), stack, self.names)
@@ -225,7 +224,7 @@ class View:
         return self._merging(names[-1], words)(flow)
 
     def assumption(self, names: Iterable[str]) -> str | None:
-        """Return the assumption that a rollout of these attentions makes, as a phrase; None if it makes none."""
+        """Return what a rollout of these attentions has to assume about the model, as a phrase; None if nothing."""
         return ASSUMPTION if any(isinstance(self._trace(name), GivenTrace) for name in names) else None
 
     def entropy(self, name: str, progress: ReportProgress | None = None) -> Float[Tensor, " H"]:
@@ -233,7 +232,7 @@ class View:
         return measures.entropy(self._trace(name), batch=self.batch, padding=self._padding(name), progress=progress)
 
     def distance(self, name: str, progress: ReportProgress | None = None) -> Float[Tensor, " H"]:
-        """Return the mean distance of each head in tokens, for self-attention only."""
+        """Return how many tokens away each head attends on average; it must be a self-attention."""
         if not self.is_self(name):
             why = (
                 "attends to another sequence"
@@ -244,7 +243,7 @@ class View:
         return measures.distance(self._trace(name), batch=self.batch, padding=self._padding(name), progress=progress)
 
     def norms(self, name: str, head: Head = "mean") -> Float[Tensor, "Q K"]:
-        """Return the norm of weight · value · W_O for each weight (``Trace.norms``)."""
+        """Return the norm of weight · value · W_O for each query and key (``Trace.norms``)."""
         return self._of_head(self._trace(name).norms(batch=self.batch), head)
 
     def output_norms(self, name: str) -> Float[Tensor, "H Q"]:
@@ -252,7 +251,7 @@ class View:
         return self._trace(name).output_norms(batch=self.batch)
 
     def times_gradient(self, name: str, head: Head = "mean") -> Float[Tensor, "Q K"]:
-        """Return each weight times its gradient (``Trace.times_gradient``)."""
+        """Return each weight times its gradient from the last ``backward()`` (``Trace.times_gradient``)."""
         return self._of_head(self._trace(name).times_gradient(batch=self.batch), head)
 
     def _of_head(self, every: Float[Tensor, "H Q K"], head: Head) -> Float[Tensor, "Q K"]:
@@ -260,7 +259,7 @@ class View:
         return every[head] if isinstance(head, int) else measures.reduce_heads(iter(every), head)
 
     def difference(self, other: View, name: str, head: Head = "mean", *, words: bool = False) -> Difference:
-        """Subtract the weights of another input from these, between the tokens that both inputs have."""
+        """Return the weights of this view minus those of ``other``, between the tokens that both inputs share."""
         return subtract(self, other, name, head, words=words)
 
     # --- output --------------------------------------------------------------------------------------------
@@ -273,7 +272,7 @@ class View:
         rows: slice = slice(None),
         columns: slice = slice(None),
     ) -> Path:
-        """Save exact weights of some rows and columns in float32, as ``.npy`` or as "weights" in ``.safetensors``."""
+        """Save weights of some rows and columns as float32: ``.npy``, or the tensor "weights" in ``.safetensors``."""
         return write_numbers(Path(path), self.tile(name, head, rows, columns))
 
     def figure(self, kind: str = "heatmap", **options: Any) -> Figure:
@@ -285,7 +284,7 @@ class View:
         return FIGURES[kind](self, **_checked(f"A {kind} figure", FIGURES[kind], options))
 
     def terminal(self, kind: str = "heatmap", **options: Any) -> RenderableType:
-        """Return a view for ``rich`` to print; ``saccade.lens.terminal.views.TERMINAL`` lists kinds and options."""
+        """Return an object that ``rich`` prints; ``saccade.lens.terminal.views.TERMINAL`` lists kinds and options."""
         from saccade.lens.terminal.views import TERMINAL, WithCoverage
 
         if kind not in TERMINAL:
@@ -294,17 +293,17 @@ class View:
         return WithCoverage(shown, str(self.coverage)) if self.left_out else shown
 
     def html(self, **options: Any) -> str:
-        """Return one self-contained page, which opens from disk without a network.
+        """Return one self-contained interactive HTML page, which a browser can open from disk without a network.
 
-        The options are those of ``saccade.lens.page.render_page``: ``title``; ``names`` and ``heads``, which choose a
-        part; and ``name``, ``head``, ``row``, ``column``, ``words`` and ``kind``, which choose what it opens on.
+        The options are those of ``saccade.lens.page.render_page``: ``title``; ``names`` and ``heads``, which choose the
+        attentions on it; and ``name``, ``head``, ``row``, ``column``, ``words`` and ``kind``: what it shows first.
         """
         from saccade.lens.page import render_page
 
         return render_page(self, **_checked("A page", render_page, options))
 
     def page(self, **options: Any) -> Frame:
-        """Return the same page in a frame for a notebook; a view at the end of a cell shows it without options."""
+        """Return the page of ``html`` in a frame for a notebook, as a view at the end of a cell shows it."""
         from saccade.lens.page import render_frame, render_page
 
         return render_frame(self, **_checked("A page", render_page, options))
@@ -312,7 +311,7 @@ class View:
     def save(self, path: Path | str, kind: str = "heatmap", **options: Any) -> Path:
         """Save a figure of this kind as ``.png``, ``.svg`` or ``.pdf``, or the interactive page as ``.html``.
 
-        Each kind of figure has its own options; ``html`` lists those of the page, which opens on a heat map or arcs.
+        Each kind of figure has its own options. The page takes those of ``html``; its kind is "heatmap" or "arcs".
         """
         from saccade.lens.figures.formats import save
 
@@ -354,7 +353,7 @@ class View:
 
     def _check_head(self, head: Head) -> None:
         if not isinstance(head, int) and head not in _REDUCTIONS:
-            raise OptionError(f"A head must be a number, or {' or '.join(_REDUCTIONS)} of all heads, not {head!r}.")
+            raise OptionError(f"head must be a number, or {' or '.join(_REDUCTIONS)} over all heads, not {head!r}.")
 
     def _merging(self, name: str, words: bool) -> Callable[[Tensor], Tensor]:
         """Return a function that merges tokens into words, or leaves the weights as they are."""
@@ -394,19 +393,19 @@ def view(
     batch: int | None = None,
     gold: Iterable[WordLink] | None = None,
 ) -> View:
-    """Show the attention of a model with its tokens: ``saccade.view(seen, tokens)``.
+    """Return a view of a model's attention with its tokens, which a notebook displays: ``saccade.view(seen, tokens)``.
 
     Args:
-        seen: what ``watch`` saw, or weights (batch, heads, queries, keys) that a model returned: a list of layers
+        seen: what ``watch`` recorded, or weights (batch, heads, queries, keys) that a model returned: a list of layers
             (``outputs.attentions``), a mapping from names to layers, or a Hugging Face output that holds them.
-        tokens: one for each position of the sequence ``batch``; positions are numbered without them. For an
-            encoder-decoder, these are the decoder's input. For a model with several encoders (CLIP), a mapping from the
-            name of each encoder to its tokens, such as ``{"text_model": tokens}``; the others are numbered.
-        source_tokens: the tokens that an encoder-decoder reads.
-        words: the number of each token's word, as Hugging Face's ``word_ids()`` returns it.
+        tokens: one for each position of the sequence to show; without tokens, positions are numbered. For an
+            encoder-decoder, these are the decoder's input. For a model with several encoders (CLIP), a mapping from
+            encoder names to tokens, such as ``{"text_model": tokens}``; in other encoders, positions are numbered.
+        source_tokens: the tokens that the encoder of an encoder-decoder reads.
+        words: for each token, the index of its word, as Hugging Face's ``word_ids()`` returns it.
         source_words: the same for ``source_tokens``.
-        batch: which sequence of the batch to show, the first one by default. If weights come without the rest of the
-            output and hold several sequences, it must be given, because these may be windows of one input.
+        batch: which sequence of the batch to show, the first one by default. It has no default if only weights are
+            given, without the rest of the output, and hold several sequences, which may be windows of one input.
         gold: the true links between words, as (source, target).
     """
     source = read_source(seen)

@@ -1,7 +1,7 @@
 """Merge the weights of word pieces into weights of words, and make the characters of tokens visible.
 
-Merging keeps the meaning of a row: the weight that a word receives is the sum over its pieces, and the weight that it
-gives is the mean over its pieces. Rows that sum to 1 still do afterwards.
+The weight that a word receives as a key is the sum over its pieces, and the weight that it gives as a query is the mean
+over its pieces. So rows that sum to 1 still sum to 1 after merging.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def merge(
 ) -> Float[Tensor, "*BH words_of_queries words_of_keys"]:
     """Merge weights between pieces into weights between words: summed over keys, averaged over queries.
 
-    ``query_words[i]`` is the number of the word that piece i belongs to, counted from 0. A special token is a separate
-    word.
+    ``query_words[i]`` is the index, from 0, of the word that piece i belongs to. A special token counts as a word of
+    its own.
     """
     queries = _words("query", query_words, weights.shape[-2], weights.device)
     keys = _words("key", key_words, weights.shape[-1], weights.device)
@@ -48,10 +48,10 @@ def merge(
 
 
 def visible(token: str) -> str:
-    """Make every character of a token visible: spaces become ·, controls and bidi characters their code points.
+    """Return a token with every character visible: a space as ·, control and bidi characters as their code points.
 
-    The two joiners are kept between characters that are not ASCII, because scripts and emoji need them there. A
-    combining mark at the start, which pieces of words may have, is put on a dotted circle.
+    Zero-width joiners and non-joiners are kept between characters that are not ASCII, because some scripts and emoji
+    need them there. A combining mark at the start, which a piece of a word may have, is put on a dotted circle.
     """
     if not token:
         return _EMPTY
@@ -61,17 +61,17 @@ def visible(token: str) -> str:
 
 
 def code_point(character: str) -> str:
-    """Return the text that replaces a character that cannot be shown."""
+    """Return the text that is shown for a character that cannot be displayed: its code point, such as ⟨U+200B⟩."""
     return f"⟨U+{ord(character):04X}⟩"
 
 
 def visible_text(text: str) -> str:
-    """Make every character of a title or sentence visible, but keep its spaces."""
+    """Return a title or sentence with every character visible, as `visible` does, but with its spaces kept."""
     return " ".join(visible(word) for word in text.split(" ") if word)
 
 
 def shorten(text: str, width: int) -> str:
-    """Shorten a text to at most ``width`` terminal cells, replacing its middle by …."""
+    """Shorten a text to at most ``width`` terminal cells by replacing its middle with an ellipsis."""
     if width < 1:
         raise OptionError(f"shorten() needs a width of at least 1, not {width}.")
     if cell_len(text) <= width:

@@ -1,8 +1,9 @@
 """Heat maps for the terminal, shaded in the terminal's own text colour.
 
-Weight 0 is blank and 1 a full block, whatever the terminal's colours are. Each row ends with its strongest key and
-that key's weight if there is room. Column labels are horizontal if they fit side by side, and vertical otherwise. If
-there is no room for all columns, those with the largest weights are shown, in their order.
+A weight of 0 is blank and a weight of 1 is a full block, whatever the terminal's colours are. If there is room, each
+row ends with the key that has its largest weight, and that weight. Column labels are horizontal if they fit side by
+side, and vertical otherwise. If there is no room for all columns, those with the largest weights are shown, in their
+original order.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class TerminalHeatmap:
                 f"not {tuple(self.weights.shape)}."
             )
         if not bool(torch.isfinite(self.weights).all()):
-            raise OptionError("The weights of a heat map must be finite; some of these are not.")
+            raise OptionError("The weights of a heat map must be finite, but some of these are NaN or infinite.")
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         shades = shades_for(options)
@@ -150,7 +151,7 @@ def shade(weight: float) -> int:
 
 
 def legend(shades: str) -> str:
-    """Return a line that says what the shades mean."""
+    """Return a line that says from which weight on each shade is used."""
     return "  ".join(f"{one * 2} {bound:g}" for one, bound in zip(shades[1:], BOUNDS, strict=True))
 
 

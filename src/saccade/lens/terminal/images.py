@@ -1,4 +1,4 @@
-"""Print images in a terminal: two pixels per character if the terminal has colours, otherwise in shades."""
+"""Print images in a terminal: in colour with two pixels per character, or in shades if the terminal has no colours."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Views for the terminal: ``rich.print(view.terminal("arcs", name="encoder.1.self", row=7))``.
 
-They use the shades of the heat map, in the terminal's own text colour. If there is no room for all columns or keys,
-those with the largest weights are shown, and a line says how many are left out.
+Weights are drawn as shaded characters in the terminal's own text colour, as ``terminal.heatmap`` describes. If there is
+no room for all columns or keys, those with the largest weights are shown, and a line says how many of them there are.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NARROWEST_PICTURE, _WIDEST_PICTURE = 2, 12
 
 
 def heatmap(view: View, name: str | None = None, head: Head = "mean", *, words: bool = False) -> TerminalHeatmap:
-    """Return one head, or the mean or maximum of all heads, with tokens on both axes."""
+    """Return a heat map of one head, or of the mean or maximum of all heads, with tokens on both axes."""
     name = name or view.names[-1]
     rows, columns = (axis.labels(words) for axis in view.axes(name))
     return TerminalHeatmap(view.matrix(name, head, words=words).cpu(), rows, columns, view.describe(name, head))
@@ -41,7 +41,7 @@ def heatmap(view: View, name: str | None = None, head: Head = "mean", *, words: 
 def arcs(
     view: View, name: str | None = None, row: int = 0, head: Head = "mean", *, words: bool = False, most: int = 20
 ) -> TerminalArcs:
-    """Show what one token attends to: a bar for each key in ``head``, and a column of shades for each head."""
+    """Return what a token attends to, with a line for each key: a bar for its weight in ``head``, a shade per head."""
     name = name or view.names[-1]
     if most < 1:
         raise OptionError(f"most must be at least 1, not {most}.")
@@ -56,13 +56,13 @@ def arcs(
 
 
 def grid(view: View, names: Sequence[str] | None = None) -> TerminalGrid:
-    """Return every head of every attention as a small block of shades."""
+    """Return a small heat map of every head of the attentions ``names``, or of all attentions."""
     return TerminalGrid(view, view.names if names is None else list(names))
 
 
 @dataclass(frozen=True)
 class WithCoverage:
-    """A view, followed by a line about the attentions of the model that it lacks."""
+    """A terminal view, followed by a line about the attentions of the model that are not shown."""
 
     shown: RenderableType
     coverage: str
@@ -74,7 +74,7 @@ class WithCoverage:
 
 @dataclass(frozen=True)
 class TerminalArcs:
-    """Show the keys with the largest weights for one query, in the order of the text."""
+    """The keys with the largest weights for one query, at most ``most`` of them, in the order of the text."""
 
     weights: Float[Tensor, " K"]
     heads: Float[Tensor, "H K"]
@@ -106,7 +106,10 @@ class TerminalArcs:
 
 @dataclass(frozen=True)
 class TerminalGrid:
-    """A block of shades for each head, queries down and keys across; a shade shows the largest weight of its cell."""
+    """A small heat map of each head, with queries down and keys across.
+
+    One character stands for several queries and keys; its shade shows the largest of their weights.
+    """
 
     view: View
     names: Sequence[str]

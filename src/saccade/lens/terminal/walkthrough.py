@@ -1,7 +1,7 @@
 """Print a walkthrough as tables in the terminal, as in lecture 003: a table for each query, with a row for each key.
 
-A line never breaks inside a number. Columns that do not fit side by side go into another table, and a vector that does
-not fit is split into ranges of its components.
+A line never breaks inside a number. Columns that do not fit side by side go into another table, and a vector that is
+too wide for one line is split into ranges of its components, each in a column of its own.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ class _Column:
 
 
 def print_walkthrough(walk: Walkthrough, console: Console, row: int | None = None) -> None:
-    """Print the whole walkthrough, or the table of one query; ``row`` counts from 1, as the lectures do."""
+    """Print the whole walkthrough; with ``row``, print the table of that query only, counted from 1.
+
+    The matrices before and after the tables are printed in both cases.
+    """
     if row is not None and not 1 <= row <= len(walk.query_labels):
         raise OptionError(f"row must be 1 to {len(walk.query_labels)}, one for each query, not {row}.")
     if row is not None and "scores" not in walk:
@@ -76,7 +79,7 @@ def print_walkthrough(walk: Walkthrough, console: Console, row: int | None = Non
 
 
 def print_sides(sides: Sequence[tuple[str, Sequence[Step]]], console: Console) -> None:
-    """Print several lists of matrices, each under its title and side by side."""
+    """Print several lists of matrices below each other, each under its title, with its matrices side by side."""
     for title, steps in sides:
         console.print(Text(title, style="bold"))
         _print_matrices(console, steps, max(console.width, MIN_WIDTH))

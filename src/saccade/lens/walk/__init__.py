@@ -1,1 +1,1 @@
-"""A walk through attention, number by number: its input file, its steps, and worked examples."""
+"""A walkthrough of attention, number by number: its input file, its steps, and worked examples."""

@@ -1,7 +1,8 @@
 """The file that ``saccade explain`` reads: JSON or TOML, checked before any of its numbers are used.
 
-The keys are the arguments of ``walkthrough``. People read the result, so a file is small: at most ``MAX_POSITIONS``
-rows, ``MAX_WIDTH`` columns (``MAX_OUTPUT`` for inputs and W_output) and ``MAX_BYTES`` bytes.
+The keys of the file are the arguments of ``walkthrough``. A walkthrough is for people to read, so the matrices must be
+small: they have at most ``MAX_POSITIONS`` rows and ``MAX_WIDTH`` columns (``MAX_OUTPUT`` columns for inputs and
+W_output), and the file at most ``MAX_BYTES`` bytes.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ _Labels = Annotated[
 
 
 class ChangedNumber(BaseModel):
-    """A number that replaces a computed one, such as the number at [row, column] of the step "scores"."""
+    """A number that replaces a computed one: ``value``, at the ``place`` [row, column] of a step such as "scores"."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -91,7 +92,10 @@ class ChangedNumber(BaseModel):
 
 
 class WalkDocument(BaseModel):
-    """The numbers and options of a walkthrough: the keys of an explain file and of the page's request."""
+    """The numbers and options of a walkthrough.
+
+    They are the keys of a file for ``saccade explain``, and of the request that the studio's Walk page sends.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -133,7 +137,7 @@ class WalkDocument(BaseModel):
 
 
 def read_document(path: Path) -> WalkDocument:
-    """Read a document from a file, and check that its walkthrough can be computed."""
+    """Return the content of a file for ``saccade explain``, after checking that its walkthrough can be computed."""
     # NaN and Infinity pass here, as in TOML, so that the check of the numbers can name the entry.
     parse_json = partial(json.loads, object_pairs_hook=_unique_keys)
     readers: dict[str, Callable[[str], Any]] = {".json": parse_json, ".toml": tomllib.loads}
@@ -174,7 +178,7 @@ def _read_text(path: Path) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise FileError(f"{path}: the file is not UTF-8 text (see byte {error.start}).") from None
+        raise FileError(f"{path}: the file is not UTF-8 text (byte {error.start} is invalid).") from None
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -202,7 +206,8 @@ def _sentence(errors: list[ErrorDetails]) -> str:
     if error["type"] == "missing":
         return f"{field} is missing."
     if error["type"] in ("too_long", "string_too_long"):
-        return f"{field} is too long; the limit is {context['max_length']} entries."
+        unit = "characters" if error["type"] == "string_too_long" else "entries"
+        return f"{field} is too long; the limit is {context['max_length']} {unit}."
     if error["type"] in ("too_short", "string_too_short"):
         return f"{field} is empty."
     expected = {

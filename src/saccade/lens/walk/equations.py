@@ -1,8 +1,9 @@
 """The equation of each step as the lectures write it, and the same step as one line of Python.
 
-These lines are shown beside the numbers, which come from ``saccade.attention``; a test runs every line and compares
-the results. The lines use the names ``math``, ``torch``, ``F`` (torch.nn.functional), ``Sparsemax``, the names of
-earlier steps, and the arguments: ``given``, ``score``, ``rule`` (a mask rule) and ``weigh`` (a weights object).
+The lines of Python are shown beside the numbers, which come from ``saccade.attention``; a test runs every line and
+compares its result with these numbers. The lines use the names ``math``, ``torch``, ``F`` (torch.nn.functional),
+``Sparsemax``, the names of earlier steps, and four more: ``given`` (the arguments of the walkthrough), ``score`` (the
+score object), ``rule`` (a mask rule) and ``weigh`` (a weights object).
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def score_line(score: Score) -> Line:
 
 
 def mask_line(mask_name: str, scores: str, num_queries: int, num_keys: int) -> Line:
-    """Write a mask as the entries that it forbids."""
+    """Return the equation and the code of the masked scores, which state the entries that the mask forbids."""
     kind, _, radius = mask_name.partition(":")
     rows, columns = f"torch.arange({num_queries})[:, None]", f"torch.arange({num_keys})"
     ones = f"torch.ones({num_queries}, {num_keys})"
@@ -89,7 +90,10 @@ def mask_line(mask_name: str, scores: str, num_queries: int, num_keys: int) -> L
 
 
 def weights_line(weights: Weights, scores: str, num_keys: int, empty_rows: bool) -> Line:
-    """Write the weights; with ``empty_rows``, some query may attend to nothing, and softmax alone would give NaN."""
+    """Return the equation and the code of the weights.
+
+    ``empty_rows`` says that all keys of some query are masked; the code then avoids the NaN that softmax would give.
+    """
     general = Line(f"A = {type(weights).__name__}(E)", "weights = weigh.apply({scores}, weigh.statistic({scores}))")
     if isinstance(weights, Hard) and weights.mode == "sample":
         line = Line("A_ij = 1 for a j drawn from softmax(E_i), else 0", general.code)

@@ -1,4 +1,4 @@
-"""The worked examples of the lectures."""
+"""The worked examples of the lectures, as documents for a walkthrough."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 inputs.
 
 A layer of fixed weights computes Y = X W with the same W for every X. Attention computes Z = A V, and A itself depends
-on X. So if the inputs change, W stays the same and A changes.
+on X. So if the inputs X change, W stays the same but A changes.
 """
 
 from __future__ import annotations

@@ -26,7 +26,8 @@ def matrix(name: str, given: Numbers) -> Float[Tensor, "rows columns"]:
 
 
 def boolean_matrix(name: str, given: Tensor | Sequence[Sequence[bool]]) -> Bool[Tensor, "rows columns"]:
-    """Return a mask, True = may attend. Numbers are an error, because 0 and 1 could also be meant as a bias."""
+    """Return a mask, in which True means that a query may attend to a key. Entries must be booleans, not numbers,
+    because 0 and 1 could also be meant as a bias."""
     if isinstance(given, Tensor):
         if given.dtype != torch.bool or given.ndim != 2:
             raise ShapeError(f"{name} must be a boolean matrix; it is {given.dtype} of shape {tuple(given.shape)}.")
@@ -39,7 +40,7 @@ def boolean_matrix(name: str, given: Tensor | Sequence[Sequence[bool]]) -> Bool[
 
 
 def require_size(name: str, size: Sequence[int], num_queries: int, num_keys: int) -> None:
-    """Raise an error unless the matrix has a row for each query and a column for each key."""
+    """Raise an error unless the ``size`` of the matrix ``name`` is a row for each query and a column for each key."""
     if tuple(size) != (num_queries, num_keys):
         raise ShapeError(
             f"{name} is {size[0]} by {size[1]}; expected {num_queries} by {num_keys} "
@@ -48,7 +49,7 @@ def require_size(name: str, size: Sequence[int], num_queries: int, num_keys: int
 
 
 def require_finite(name: str, numbers: Float[Tensor, "*shape"], reason: str) -> None:
-    """Raise an error that names the first entry which is NaN or infinite."""
+    """If any number is NaN or infinite, raise an error that names the first such entry and gives the ``reason``."""
     wrong = (~numbers.isfinite()).nonzero()
     if len(wrong):
         at = wrong[0].tolist()
@@ -74,7 +75,7 @@ def _from_rows(name: str, given: Sequence[Sequence[float]]) -> Tensor:
 
 
 def to_float(entry: float) -> float:
-    """Convert to a float; a whole number above 1e308 becomes infinite."""
+    """Convert a number to a float; a whole number that is too large for a float becomes infinity."""
     try:
         return float(entry)
     except OverflowError:

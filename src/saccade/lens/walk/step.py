@@ -1,4 +1,4 @@
-"""One step of the walk, and numbers changed by hand before the next step uses them."""
+"""One step of a walkthrough of attention, and numbers that the user changes by hand before the next step uses them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Changed = Mapping[str, Mapping[tuple[int, ...], float]]
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One matrix of the walk, and how it was computed."""
+    """One matrix of a walkthrough, and how it was computed."""
 
     name: str  # the variable of its line of code: inputs, W_query, scores, ...
     title: str
@@ -37,11 +37,11 @@ class Step:
 
     @property
     def is_given(self) -> bool:
-        """Whether the numbers are an argument of the walk and not computed."""
+        """Whether the numbers are an argument of the walkthrough, and not computed from other steps."""
         return self.code.startswith(f'{self.name} = torch.tensor(given["{self.name}"]')
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain lists and strings; a masked score, which JSON cannot represent, becomes None."""
+        """Return the step as plain lists and strings for JSON; a masked score, -∞, becomes None."""
         return {
             "name": self.name,
             "title": self.title,
@@ -66,7 +66,7 @@ class Changes:
         return name in self.changed
 
     def applied(self, step: Step) -> Step:
-        """Return the step with the changed numbers; its line of code then makes the same changes."""
+        """Return the step with the user's numbers in place of the computed ones, and the same changes in its code."""
         cells = self.changed.get(step.name)
         if not cells:
             return step
@@ -78,7 +78,7 @@ class Changes:
         return replace(step, values=values, code="; ".join(code), changed=tuple(cells))
 
     def check_steps(self, steps: Sequence[Step]) -> None:
-        """Raise an error for changes to a step that is given or does not exist."""
+        """Raise an error if a changed step does not exist, or is an argument of the walkthrough and not computed."""
         computed = [step.name for step in steps if not step.is_given]
         for name in self.changed:
             if any(step.name == name and step.is_given for step in steps):

@@ -1,4 +1,6 @@
-"""The steps of the walk in order. Each is computed from earlier steps, with the numbers changed by hand.
+"""The steps of a walkthrough of attention, in order.
+
+Each step is computed from earlier steps. If the user changed numbers of a step by hand, later steps use the new ones.
 
 Shapes: Q queries, K keys, D width of queries and keys, E width of values.
 """
@@ -79,7 +81,10 @@ def weight_steps(
     changes: Changes,
     W_score: Float[Tensor, "D 1"] | None = None,
 ) -> list[Step]:
-    """Return scores, scaled, biased and masked scores, and weights, as ``attend`` computes them."""
+    """Return the steps from scores to weights, as ``attend`` computes them.
+
+    They are the scores, then the scaled, biased and masked scores as far as they apply, and the weights.
+    """
     rows, columns = range(len(query_labels)), range(len(key_labels))
     steps: list[Step] = []
 
@@ -117,7 +122,7 @@ def weight_steps(
 def additive_steps(
     call: Call, W_score: Tensor, query_labels: tuple[str, ...], key_labels: tuple[str, ...], changes: Changes
 ) -> list[Step]:
-    """Return the vector w of the additive score (lecture 004's method 2), and its factors tanh(q + k)."""
+    """Return the vector w of the additive score (method 2 of lecture 004), and the vectors tanh(q + k) for it."""
     query, key = call.query[0, 0], call.key[0, 0]
     line = Line("tanh(q_i + k_j)", "compared = torch.tanh(queries[:, None] + keys)")
     values, components = torch.tanh(query[:, None] + key), _components(query.shape[1])
@@ -128,7 +133,10 @@ def additive_steps(
 def head_steps(
     call: Call, value: Tensor, head: int, mask_name: str, query_labels: tuple[str, ...], key_labels: tuple[str, ...]
 ) -> list[Step]:
-    """Return the steps of one of several heads, from its columns of queries, keys and values to its Z (lecture 003)."""
+    """Return the steps of one of several heads, from its scores to its output Z (lecture 003).
+
+    The head uses its own part of the columns of queries, keys and values.
+    """
     width, value_width = call.query.shape[-1], value.shape[-1]
     columns = f"[:, {head * width}:{(head + 1) * width}]"
     own = re.compile(r"\b(scores|scaled|masked|weights)\b")
@@ -143,7 +151,7 @@ def head_steps(
 
 
 def joined_steps(heads: list[Step], W_output: Tensor | None, query_labels: tuple[str, ...]) -> list[Step]:
-    """Return Z_0, Z_1, ... side by side, and their product with W_O."""
+    """Return the concatenated outputs Z_0, Z_1, ... of all heads, and their product with W_O if it is given."""
     names = ", ".join(step.name for step in heads)
     line = Line(f"[Z_0 … Z_{len(heads) - 1}]", f"concatenated = torch.cat([{names}], dim=-1)")
     joined = torch.cat([step.values for step in heads], dim=-1)
@@ -187,7 +195,7 @@ def sum_steps(
     key_labels: tuple[str, ...],
     changes: Changes,
 ) -> list[Step]:
-    """Return the weighted values, their sum, and the sum times W_O."""
+    """Return the values times their weights, the sum over keys, and this sum times W_O if it is given."""
     values = weights.unsqueeze(-1) * value  # (Q, K, E)
     line = Line("A_ij v_j", "weighted = weights.unsqueeze(-1) * values")
     components = _components(value.shape[1])

@@ -1,6 +1,6 @@
-"""The lectures' walk through attention, number by number: inputs, Q, K, V, scores, weights, sum.
+"""Walk through attention as the lectures do, number by number: inputs, Q, K, V, scores, weights, sum.
 
-``saccade explain`` and the studio's Walk page show the same object. Every number comes from the functions that
+``saccade explain`` and the studio's Walk page both show a `Walkthrough`. Every number comes from the functions that
 ``attend`` itself uses (``attention.equation``). Only the last matrix product is split into two steps here: weight
 times value, and the sum of these products. Shapes: Q queries, K keys, D width of queries and keys, E width of values.
 """
@@ -56,11 +56,11 @@ class Walkthrough:
 
     @property
     def output(self) -> Float[Tensor, "Q E"]:
-        """The output of attention: the weighted sum of the values, multiplied by W_O if it is given."""
+        """The output of attention: the weighted sum of the values, multiplied by W_output if that was given."""
         return self.steps[-1].values
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the format of ``saccade explain --json``, which docs/learn/walkthrough.md describes."""
+        """Return what ``saccade explain --json`` prints, in the format that docs/learn/walkthrough.md describes."""
         return {
             "score": self.score,
             "weights": self.weights,
@@ -100,17 +100,17 @@ def walkthrough(
 
     Args:
         inputs: one row per position. Give W_query, W_key and W_value too, or none of them: then Q = K = V = inputs.
-        source: where keys and values come from in cross-attention.
-        W_output: applied to the sum, as in multi-head attention.
+        source: the vectors that keys and values are computed from in cross-attention, one row per position.
+        W_output: the matrix that multiplies the weighted sum of the values, as in multi-head attention.
         W_score: the vector w of the additive score, as a matrix of one column.
-        heads: number of heads, which divide the columns. As many heads as columns give each channel a softmax (004).
+        heads: number of heads, which share the columns equally; lecture 004 has one for each column.
         tokens: names of the inputs or queries; ``source_tokens`` names the keys, ``value_names`` the values' columns.
         mask: "none", "causal", "window:R", a boolean matrix (Q, K) in which True = may attend, or a mask rule.
         bias: a matrix (Q, K) that is added to the scores, such as ALiBi's.
         score: as in ``attend``, or "additive", which needs W_score.
         weights: as in ``attend``; lookup compares queries and keys for equality, whatever the score.
-        scale: True divides a dot product by √D, False does not, None leaves it to the score.
-        temperature: divides a dot product too: below 1 the best key gets more weight, above 1 they are more equal.
+        scale: True divides a dot product by √D, False does not, and None divides it if the score is "scaled_dot".
+        temperature: also divides a dot product; below 1, the best key gets more weight; above 1, weights are evener.
         changed: numbers that replace computed ones before the next step uses them: {"scores": {(0, 1): 6.5}}.
     """
     rows = {"inputs": inputs, "source": source, "W_query": W_query, "W_key": W_key, "W_value": W_value}
@@ -191,7 +191,7 @@ def _check_heads(
         if part.shape[1] % heads:
             raise ShapeError(f"{heads} heads do not divide the {part.shape[1]} columns of the {name}.")
     if bias is not None or changed or vector is not None:
-        raise OptionError("Bias, W_score and changed numbers only apply to a walkthrough with one head.")
+        raise OptionError("bias, W_score and changed can only be given for a walkthrough with one head.")
 
 
 # --- the arguments -----------------------------------------------------------------------------------------
