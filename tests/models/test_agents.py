@@ -71,7 +71,7 @@ def test_equal_projections_give_plain_attention() -> None:
 
 
 def test_an_odd_width_is_refused() -> None:
-    with pytest.raises(ShapeError, match="two projections of the same width; got width 5"):
+    with pytest.raises(ShapeError, match="two projections of equal width; got 5"):
         attend(*(torch.randn(2, 5) for _ in range(3)), score=AgentAware(2))
 
 

@@ -71,11 +71,11 @@ class Score:
         return (product.query * product.scale) @ product.key.transpose(-2, -1)
 
     def as_product(self, query: Tensor, key: Tensor) -> Product:
-        """Return the same score as a single scaled matrix product."""
+        """Return queries, keys and a scale such that ``scale · query keyᵀ`` is this score."""
         raise AssertionError("subclasses must implement as_product() or __call__()")
 
     def check(self, num_heads: int, query_width: int, key_width: int) -> None:
-        """Raise an error for widths that this score cannot compare."""
+        """Raise an error if this score cannot compare queries and keys of these widths, in this number of heads."""
         if query_width != key_width:
             raise ShapeError(
                 f"The {type(self).__name__} score needs queries and keys of the same width; "
@@ -91,7 +91,7 @@ class Score:
         return self
 
     def frozen(self, dtype: torch.dtype) -> Self:
-        """Return a copy that later training does not change, for exact tiles in ``dtype``."""
+        """Return a copy with parameters in ``dtype`` that training does not change; itself if it has no parameters."""
         return copy.deepcopy(self).requires_grad_(False).to(dtype) if isinstance(self, nn.Module) else self
 
 
@@ -118,7 +118,7 @@ class ScaledDot(Score):
 
 
 class Cosine(Score):
-    """``q·k / (|q| |k|)`` (Graves 2014, eq. 6); a vector of length 0 has score 0."""
+    """``q·k / (|q| |k|)`` (Graves 2014, eq. 6); the score is 0 if q or k is all zeros."""
 
     is_product = True
 
@@ -202,7 +202,7 @@ class Bilinear(_LearnedScore):
 
 
 class Additive(_LearnedScore):
-    """``w·tanh(q + k)`` on projected queries and keys (Bahdanau 2015; lecture 004's method 2)."""
+    """``w·tanh(q + k)`` on projected queries and keys (Bahdanau 2015; "method 2" in lecture 004)."""
 
     def __init__(self, width: int, num_heads: int | None = None) -> None:
         super().__init__(num_heads)
@@ -222,7 +222,10 @@ class Additive(_LearnedScore):
 
 
 class MLP(_LearnedScore):
-    """``w·tanh(W [q; k] + b)``, the lectures' f_att. W's halves act on q and k separately, so each is applied once."""
+    """``w·tanh(W [q; k] + b)``, which the lectures call f_att.
+
+    W is stored as one matrix for queries and one for keys, so each query and key is multiplied once, not per pair.
+    """
 
     def __init__(
         self,
@@ -257,13 +260,13 @@ class MLP(_LearnedScore):
 class AgentAware(Score):
     """``q_self·k_self / √D`` within an agent, ``q_other·k_other / √D`` between agents (AgentFormer, Yuan 2021, eq. 6).
 
-    A sequence holds all agents of each moment, one moment after the other, so that token i belongs to agent
-    ``i mod num_agents``. Queries and keys hold both projections side by side, first those for the agent itself.
+    A sequence has one token for each agent at each moment, one moment after the other, so that token i belongs to
+    agent ``i mod num_agents``. The first half of a query vector is q_self, the second half q_other; likewise for keys.
     """
 
     def __init__(self, num_agents: int) -> None:
         if num_agents < 1:
-            raise OptionError(f"A scene needs at least 1 agent, not {num_agents}.")
+            raise OptionError(f"num_agents must be at least 1, not {num_agents}.")
         self.num_agents = num_agents
 
     def __call__(self, query: Tensor, key: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
@@ -295,7 +298,9 @@ class AgentAware(Score):
     def check(self, num_heads: int, query_width: int, key_width: int) -> None:
         super().check(num_heads, query_width, key_width)
         if query_width % 2:
-            raise ShapeError(f"The AgentAware score needs two projections of the same width; got width {query_width}.")
+            raise ShapeError(
+                f"The AgentAware score needs an even width, for two projections of equal width; got {query_width}."
+            )
 
     def pair_width(self, width: int) -> int:
         return 2

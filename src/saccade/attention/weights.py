@@ -1,8 +1,8 @@
-"""Weights: functions that turn the scores of a query into weights, which say how much it takes from each key.
+"""Weights: functions that turn the scores of a query into weights, by which the values of the keys are multiplied.
 
-Each function has two halves. ``statistic`` condenses a block of whole rows to one number per row;
-``apply`` turns any tile of scores into weights using only that number. The exact weights of a tile therefore need the
-tile's scores and its rows' statistics, never the rest of the matrix:
+Each function has two halves. ``statistic`` reduces the scores of each whole row to one number; ``apply`` turns any
+tile (a block of rows and columns) of scores into weights, using only the numbers of its rows. The exact weights of a
+tile therefore need the tile's scores and its rows' statistics, never the rest of the matrix:
 
 ===========  ==========================  =============================================  =====================
 softmax      ``exp(s - l)``              l = log Σ exp(s)                               rows sum to 1
@@ -12,7 +12,7 @@ hard         1 at the chosen key         its index                              
 lookup       1 where the key is equal    none                                           any sum (000)
 ===========  ==========================  =============================================  =====================
 
-A score of -inf means "may not attend"; such weights are exactly 0, and a row with no other scores is all zeros.
+A score of -inf means "may not attend" and gives a weight of exactly 0, even if all scores of a row are -inf.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Weights:
     is_given: ClassVar[bool] = False
 
     def statistic(self, scores: Float[Tensor, "B H Q K"]) -> Shaped[Tensor, "B H Q 1"]:
-        """Compute what ``apply`` needs to know about each whole row."""
+        """Return the number that ``apply`` needs to know about each row; ``scores`` has all columns of the rows."""
         raise AssertionError("subclasses must implement statistic()")
 
     def apply(
@@ -57,11 +57,11 @@ class Weights:
         statistic: Shaped[Tensor, "B H Q 1"],
         first_column: int = 0,
     ) -> Float[Tensor, "B H Q K"]:
-        """Compute the weights of any tile; ``first_column`` is the position of its first key."""
+        """Return the weights for any tile of scores; ``first_column`` is the position of its first key."""
         raise AssertionError("subclasses must implement apply()")
 
     def merge(self, left: Shaped[Tensor, "B H Q 1"], right: Shaped[Tensor, "B H Q 1"]) -> Shaped[Tensor, "B H Q 1"]:
-        """Compute the statistic of whole rows from the statistics of their left and right parts."""
+        """Return the statistic of whole rows, given the statistics of their left and right parts."""
         raise AssertionError("subclasses that set merges must implement merge()")
 
 
@@ -110,7 +110,10 @@ class Lookup(Relu):
 
 
 class Sparsemax(Weights):
-    """The nearest point on the simplex (Martins & Astudillo 2016, algorithm 1): keys with low scores get exactly 0."""
+    """The point of the probability simplex nearest to the scores, in which keys with low scores have exactly 0.
+
+    (Martins & Astudillo 2016, algorithm 1.)
+    """
 
     def statistic(self, scores: Tensor) -> Tensor:
         ordered = scores.sort(dim=-1, descending=True).values
@@ -126,9 +129,10 @@ class Sparsemax(Weights):
 class Hard(Weights):
     """Hard attention: all the weight on one key (lecture 004; Xu 2015, section 4.1).
 
-    ``greedy`` takes the best key and passes no gradient to the scores. ``straight_through`` takes the best key
-    and passes back softmax's gradient (Bengio 2013). ``sample`` draws a key from the softmax; for reinforcement
-    learning, ``log_probability`` (B, H, Q) holds the log-probabilities of the last call's choices, with gradient.
+    ``greedy`` takes the key with the highest score and passes no gradient to the scores. ``straight_through`` takes
+    the same key, but in the backward pass uses the gradient of softmax (Bengio 2013). ``sample`` draws a key from the
+    softmax; for reinforcement learning, ``log_probability`` (B, H, Q) then holds the log-probabilities of the keys
+    that the last call drew, with gradient.
     """
 
     decides = True

@@ -1,1 +1,1 @@
-"""Watch attention while it runs, read what was seen, and edit it."""
+"""Record a model's attention while it runs (``watch``), read the record (``trace``), or change attention (``edit``)."""

@@ -1,4 +1,4 @@
-"""Reports which attentions of a model a watcher saw and which it missed, so that none is left out silently."""
+"""Reports which attention layers of a model a watcher saw and which it missed, so that none is left out silently."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ USE_VIEW = (
 
 @dataclass(frozen=True)
 class Coverage:
-    """Which attentions of the last forward pass were seen, refused or missed, by their names in the model."""
+    """Which attention layers, named by their paths in the model, were seen, refused or missed in a forward pass.
+
+    A refused layer was seen, but its weights cannot be shown.
+    """
 
     seen: tuple[str, ...]
     refused: Mapping[str, str]  # seen but not shown, each with the reason
@@ -55,7 +58,10 @@ def looks_like_attention(module: nn.Module) -> bool:
 
 
 def unseen_modules(ran: Mapping[str, nn.Module], known: Iterable[str]) -> list[str]:
-    """Return the modules that ran and look like attention, but contain no known attention; only the innermost ones."""
+    """Return the names of modules in ``ran`` that look like attention, but neither are nor contain one in ``known``.
+
+    If such modules contain each other, only the innermost one is returned.
+    """
     holders = {path for name in known for path in _paths_to(name)}
     found = [name for name, module in ran.items() if looks_like_attention(module) and name not in holders]
     inner = {path for name in found for path in _paths_to(name) if path != name}
@@ -68,7 +74,10 @@ def reason_for(model: nn.Module, name: str, module: nn.Module) -> str:
 
 
 def advice_for(model: nn.Module, name: str) -> str:
-    """Return how the user can see this attention, judging by the nearest Hugging Face model around it."""
+    """Return what the user can do to see the attention of the module with this name.
+
+    This depends on the innermost Hugging Face model that contains the module.
+    """
     nearest = None
     for path in ["", *_paths_to(name)]:
         try:

@@ -1,7 +1,8 @@
-"""``edit``: switch off heads, replace their outputs and forbid links while a model runs, to see what depends on them.
+"""``edit``: switch off heads, replace their outputs or forbid links while a model runs, to see what depends on them.
 
-Attention weights do not show whether the output depends on a head. An experiment does: run the model again without the
-head, or without the link, and compare the outputs (Michel 2019, §2.2, switches heads off in the same way).
+A link is a query attending to a key. Attention weights do not show whether the output of the model depends on a head
+or a link. An experiment does: run the model again without the head, or without the link, and compare the outputs
+(Michel 2019, §2.2, switches heads off in the same way).
 """
 
 from __future__ import annotations
@@ -45,16 +46,17 @@ def edit(
 ) -> Iterator[Edit]:
     """Run a model, Saccade's own or any other, with some of its attention changed: ``with saccade.edit(model, ...):``.
 
-    ``without_heads`` are heads such as ``"decoder.2.cross:3"``: their outputs before W_O become zero. ``set_heads``
-    gives heads another output, of shape (batch, positions, width) or one that broadcasts to it: for example the output
-    for another input (``seen["encoder.0.self"].outputs(head=3)`` of a watch with ``values=True``), or its mean.
-    ``without_links`` are ``("encoder.0.self", row, column)``, or ``"encoder.0.self:3"`` for one head: the query at that
-    row may not attend to that key, and its other weights grow so that they sum to 1 again. Rows and columns are
-    positions in the text, counted from 0, for every sequence of the batch and every step of generation.
+    ``without_heads`` names heads, such as ``"decoder.2.cross:3"``, whose outputs before W_O become zero. ``set_heads``
+    replaces the outputs of heads by tensors of shape (batch, positions, width), or of a shape that broadcasts to it:
+    for example by the output for another input (``seen["encoder.0.self"].outputs(head=3)``, if that input was watched
+    with ``values=True``), or by a mean output. ``without_links`` lists tuples ``("encoder.0.self", row, column)``, with
+    ``"encoder.0.self:3"`` for one head only: the query at that row may not attend to the key at that column, and its
+    other weights grow so that they sum to 1 again. Rows and columns are positions in the text, counted from 0; the link
+    is forbidden in every sequence of the batch and in every step of generation.
 
     Names are those that ``watch`` uses. A module that runs several times in one forward pass is changed each time;
-    ``name#2:3`` is head 3 of its second run alone. What cannot be edited raises an error: a module that does not call
-    torch's attention raises it when it runs, and a module that never runs raises it at the end of the block.
+    ``name#2:3`` is head 3 of its second run alone. If a module cannot be edited, an error is raised: when it runs, if
+    it does not call torch's attention; at the end of the ``with`` block, if the model ran but this module did not.
 
     Only calls of this thread or asynchronous task are edited; edits may be nested, and a compiled model runs in eager
     mode. A watcher sees the weights after the edit; a head that is switched off still shows the weights it computed.
@@ -68,7 +70,10 @@ def edit(
 
 @contextmanager
 def applied(made: Edit) -> Iterator[None]:
-    """Run a block with an edit, and raise an error at its end if the edit changed nothing."""
+    """Run a block with an edit; at its end, raise an error if the model ran, but a module that is edited did not.
+
+    This error is raised only for modules that are not Saccade's own.
+    """
     is_foreign_edit = any(not target.is_ours for target in made.targets.values())
     if is_foreign_edit:
         add_hooks(forwards)
@@ -111,7 +116,7 @@ def make_edit(
 
 
 def find_target(model: nn.Module, name: str) -> tuple[Edit, Target]:
-    """Return an edit that changes nothing yet, and its target for the attention with this name."""
+    """Return an edit that changes nothing yet, and its target for the named layer, to which changes can be added."""
     names, made = _empty(model)
     owner, target, _, _ = _find(names, made, name)
     made.targets[id(owner)] = target
@@ -121,7 +126,8 @@ def find_target(model: nn.Module, name: str) -> tuple[Edit, Target]:
 def editable(model: nn.Module) -> dict[str, nn.Module]:
     """Return Saccade's own attention layers in a model, by name.
 
-    These are the modules that have a score and a weights function, or whose ``attends`` is True.
+    These are the modules whose attributes ``score`` and ``weights`` are a score and a weights function, or whose
+    attribute ``attends`` is True.
     """
     return {name_of(path): module for path, module in model.named_modules() if _is_ours(module)}
 
@@ -156,8 +162,8 @@ def _find(names: _Names, made: Edit, given: str) -> tuple[nn.Module, Target, int
     owner = names.ours[name] if is_ours else names.foreign[name]
     if hash_sign and (is_ours or not count.isdecimal() or int(count) < 1):
         raise OptionError(
-            f"{path!r} is not the name of an attention; only the layers of other libraries have numbered uses, such "
-            f"as {name}#2 for the second."
+            f"{path!r} is not the name of an attention layer; '#2' stands for the second call of a layer in one "
+            "forward pass, and is possible only for layers from other libraries."
         )
     heads = getattr(owner, "num_heads", 1) if is_ours else None
     if colon and (not number.isdecimal() or (heads is not None and int(number) >= heads)):

@@ -1,7 +1,7 @@
-"""What an edit changes in one call of attention: it forbids links (a query and a key) and replaces outputs of heads.
+"""Changes one call of an attention layer as an edit asks: forbids links (from a query to a key), replaces head outputs.
 
-``edit`` says which attentions of a model to change and for how long. The code that computes attention asks this module
-what to change in a call: ``attend`` for Saccade's own layers, ``foreign.editing`` for all others.
+``edit`` says which attention layers of a model to change and for how long. The code that computes attention asks this
+module what to change in a call: ``attend`` for Saccade's own layers, ``foreign.editing`` for all others.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class HeadOutput:
 
 @dataclass
 class Target:
-    """What an edit changes in one attention."""
+    """The changes of an edit to one attention layer."""
 
     name: str
     is_ours: bool
@@ -91,13 +91,13 @@ class Target:
 
     @property
     def needs_positions(self) -> bool:
-        """Whether the edit depends on the positions of a call's rows in the text."""
+        """Whether any of the changes applies only to certain positions of the text."""
         return bool(self.links) or any(head.row is not None for head in self.heads)
 
 
 @dataclass
 class Edit:
-    """The changes to the attentions of one model."""
+    """The changes to the attention layers of one model."""
 
     targets: dict[int, Target]  # by the identity of the module
     modules: dict[int, str]  # names of modules that are not Saccade's own but may call attention, by identity
@@ -106,12 +106,12 @@ class Edit:
 
     @property
     def unmet(self) -> list[str]:
-        """The links and heads that no call has contained so far, as ``encoder.0.self:4:2``."""
+        """The names of edited links (such as ``encoder.0.self:4:2``) and heads that no call has contained so far."""
         return [one.label for target in self.targets.values() for one in target.changes if not one.was_met]
 
 
 class RowRange(NamedTuple):
-    """The positions of the text that the rows of a call stand for, and the number of its columns."""
+    """The positions in the text of the rows (queries) of a call, and its number of columns (keys)."""
 
     rows: range
     num_columns: int
@@ -143,7 +143,7 @@ def under_edits(edits: tuple[Edit, ...]) -> Iterator[None]:
 
 
 def targets_of(owner: nn.Module | None) -> tuple[Target, ...]:
-    """Return what the edits of this thread change in this attention, the outermost edit first."""
+    """Return what the edits of this thread or asynchronous task change in this layer, the outermost edit first."""
     active = _active.get()
     if not active or owner is None:
         return ()
@@ -202,7 +202,7 @@ class _Without(Mask):
 
 
 def forbid_links(targets: Sequence[Target], mask: Mask | None, where: RowRange) -> Mask | None:
-    """Return the mask of a call with the forbidden links excluded."""
+    """Return a mask that allows what ``mask`` allows, except for the links that these targets forbid in this call."""
     cells = [cell for target in targets for link in target.links for cell in _in_call(link, where)]
     if not cells:
         return mask

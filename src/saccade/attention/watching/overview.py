@@ -1,4 +1,4 @@
-"""The whole matrix of one head as a small picture, computed tile by tile from the exact weights.
+"""The whole attention matrix of one head as a small picture, computed tile by tile from the exact weights.
 
 Every weight is computed, in float32: a cell's relative error is about 1e-6 times the size of the scores.
 """
@@ -50,7 +50,8 @@ class Overview:
 
 
 def progress_of_part(progress: ReportProgress | None, number: int, count: int) -> ReportProgress | None:
-    """Return a function that reports the progress of one of ``count`` equal parts as progress of the whole."""
+    """Return a function that takes the progress of part ``number`` of ``count`` equal parts, from 0 to 1, and reports
+    the progress of the whole."""
     return None if progress is None else lambda done: progress((number + done) / count)
 
 
@@ -63,7 +64,7 @@ def pool(
     preview: bool,
     progress: ReportProgress | None,
 ) -> Overview:
-    """Pool the weights of one head; ``parts`` are its calls, each with the rows that it computed."""
+    """Return an overview of the weights of one head; ``parts`` are its calls, each with the rows that it computed."""
     if size < 1:
         raise OptionError(f"An overview needs a size of at least 1, not {size}.")
     if reduce not in get_args(Reduce):

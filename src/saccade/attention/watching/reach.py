@@ -1,8 +1,8 @@
-"""Finds out which keys the queries of a trace may attend to: which keys are padding, and whether any lies ahead.
+"""Finds out which keys are padding in a trace, and whether any of its queries may attend to a later position.
 
-All rows are examined, block by block. A softmax gives a weight to every key that the rules allow, so it is enough to
-evaluate the rules. If the weights were returned by a model, there are no rules, and a key counts as allowed if it has a
-weight.
+All rows are examined, block by block. A softmax gives a weight to every key that mask and bias allow, so it is enough
+to evaluate these. If a trace was made from weights that a model returned, it has no mask and no bias, and a key counts
+as allowed if its weight is not 0.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ BLOCK_ROWS = 512
 
 
 def unreached(parts: Sequence[tuple[Segment, Call]], num_columns: int) -> Bool[Tensor, " K"]:
-    """Return the keys that no query may attend to.
+    """Return, for each key, whether no query may attend to it.
 
-    If a model returned the weights, rows with the same weight for every key in all heads are ignored, unless there are
-    no others: a softmax gives such weights to a row in which everything is masked, as in padding.
+    If the trace was made from weights that a model returned, rows with the same weight for every key in all heads are
+    ignored, unless all rows are like that: a softmax gives such weights to a row in which everything is masked, as the
+    rows of padding may be.
     """
     reached = torch.zeros(num_columns, dtype=torch.bool, device=parts[0][1].query.device)
     reached_by_equal = reached.clone()
@@ -48,7 +49,7 @@ def unreached(parts: Sequence[tuple[Segment, Call]], num_columns: int) -> Bool[T
 
 
 def looks_ahead(parts: Sequence[tuple[Segment, Call]], but: Bool[Tensor, " Q"] | None = None) -> bool:
-    """Return whether any row may attend to a key after its own position; rows in ``but`` are not examined."""
+    """Return whether any row may attend to a key after its own position; rows where ``but`` is True are skipped."""
     for segment, part in parts:
         for rows in _blocks(part, BLOCK_ROWS * max(1, part.shape[3])):
             first = segment.start + rows.start

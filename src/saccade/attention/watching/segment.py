@@ -1,8 +1,8 @@
-"""The rows that one call to attention adds to a trace, and their exact weights.
+"""The rows that one call of an attention layer adds to its trace (the record of a watched layer), and their weights.
 
-A segment keeps the projected queries and keys and the rules, O(N·D). The statistic of a row (see ``weights``) is
-computed when it is first needed and then kept. Scores are computed in float64, because a float32 score of size 20 is
-only accurate to 1e-6, and a weight is the exponential of a score.
+A segment keeps the projected queries and keys, the mask and the bias, which takes O(N·D) memory. The statistic of a
+row, such as its log-sum-exp (see ``weights``), is computed when it is first needed and then kept. Scores are computed
+in float64, because a float32 score of size 20 is only accurate to 1e-6, and a weight is the exponential of a score.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ class Fingerprint:
             self._versions[what], self._digests[what] = tensor._version, _digest(tensor)
 
     def move(self, call: Call) -> None:
-        """From now on, check the keys and values in the tensors of this call, which hold the same numbers."""
+        """From now on, look for changes in the keys and values of this call, which equal those checked so far."""
         tensors = _tensors_of(call)
         self._versions |= {what: tensors[what]._version for what in ("keys", "values") if what in tensors}
 
     def is_same(self, other: Fingerprint) -> bool:
-        """Return whether the queries, keys and rules had the same content; values may differ."""
+        """Return whether the two calls had the same queries, keys, mask and bias; values may differ."""
         ours, theirs = (
             {what: digest for what, digest in one._digests.items() if what != "values"} for one in (self, other)
         )
         return ours.keys() == theirs.keys() and all(torch.equal(ours[what], theirs[what]) for what in ours)
 
     def changed(self, call: Call, batch: range, heads: range) -> list[str]:
-        """Return which tensors have changed, judging by these sequences and heads."""
+        """Return which tensors ("queries", "keys", ...) have changed; only these sequences and heads are compared."""
         changed = []
         for what, tensor in _tensors_of(call).items():
             group = max(1, call.shape[1] // max(1, tensor.shape[1]))
@@ -85,7 +85,7 @@ class Segment:
             yield from self.call.mask.tensors()
 
     def use_keys_of(self, other: Call) -> None:
-        """Replace the keys by those of a longer call that begins with them, and the values too if equal."""
+        """Share the keys of a longer call that begins with the same keys, and its values if they are the same too."""
         count = self.call.shape[3]
         shared = {"keys": other.key[:, :, :count]}
         if self.call.value is not None and other.value is not None:
@@ -95,12 +95,15 @@ class Segment:
         self._fingerprint.move(self.call)  # equal numbers have equal digests
 
     def stale_fingerprint(self) -> Fingerprint | None:
-        """Return the fingerprint if a tensor has changed since, so that a part of this segment counts as stale."""
+        """Return the fingerprint if a tensor has changed since it was made; otherwise None.
+
+        A segment that is cut out of this one gets this fingerprint, so that it counts as stale too.
+        """
         batch, heads, _, _ = self.call.shape
         return self._fingerprint if self._fingerprint.changed(self.call, range(batch), range(heads)) else None
 
     def part(self, name: str, batch: range, heads: range) -> Call:
-        """Return the call for these sequences and heads; raise an error if a tensor has changed since."""
+        """Return the call for these sequences and heads; raise an error if a tensor has changed since the call."""
         changed = self._fingerprint.changed(self.call, batch, heads)
         if changed:
             raise StaleTraceError(
@@ -146,7 +149,7 @@ def exact_weights(call: Call, statistic: Tensor, rows: range, columns: range) ->
 
 
 def keep(call: Call) -> Call:
-    """Return a copy of a call that a trace can keep, without gradients, views of shared buffers or live parameters."""
+    """Return a copy of a call that a trace can keep: without gradients, views of buffers, or parameters in training."""
     bias = call.bias
     if isinstance(bias, Tensor):
         bias = _kept(bias) if bias.is_inference() else bias.detach()

@@ -1,7 +1,7 @@
-"""The record of one watched attention, from which the exact weights of any tile can be computed.
+"""The record of one watched attention layer, from which the exact weights of any tile can be computed.
 
-A trace keeps the projected queries and keys and the rules, O(N·D), but never the N×N weights. ``segment`` computes
-the weights of a tile on request.
+A tile is a block of rows (queries) and columns (keys). A trace keeps the projected queries and keys, the mask and the
+bias, which takes O(N·D) memory, but never the N×N weights. The weights of a tile are computed on request (``segment``).
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ __all__ = ["KeyWeight", "Place", "Trace"]
 
 #: Maximum number of weights that ``Trace.weights`` returns unless forced (256 MB in float32).
 WEIGHTS_LIMIT = 1 << 26
-KEEP_VALUES = "watch the model with values=True (an attention that is given several sets of values has none)"
+KEEP_VALUES = "watch the model with values=True (nothing is kept if the layer was given several sets of values)"
 
 
 class Place(NamedTuple):
-    """The place of an attention in the forward pass of a model that is not Saccade's own."""
+    """What is known about an attention call of a model from another library: which tokens its queries, keys and values
+    come from, and which attention calls come before it."""
 
     source: Literal["self", "cross", "unknown"]  # whether keys and queries come from the same sequence
     number: int  # unique for each attention
@@ -62,9 +63,9 @@ def _without_gradients() -> Iterator[None]:
 
 
 class Trace:
-    """The attention of one layer as it was watched. It computes any part of the weights, exactly, on request.
+    """The attention of one layer as it was watched. Its methods compute any part of the exact weights on request.
 
-    Calls that continue each other (the steps of a recurrent or cached decoder) are the rows of one trace.
+    If calls of the layer continue each other (the steps of a recurrent or cached decoder), one trace has all rows.
     The weights are those before dropout.
     """
 
@@ -86,7 +87,7 @@ class Trace:
 
     @property
     def nbytes(self) -> int:
-        """Memory in use: queries, keys, the tensors of the rules, and the statistics computed so far."""
+        """Memory in bytes of all tensors kept: queries, keys, values, masks, biases, and statistics computed so far."""
         storages = [tensor.untyped_storage() for part in self._segments for tensor in part.tensors()]
         return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
 
@@ -101,7 +102,10 @@ class Trace:
         head: int | None = None,
         batch: int | None = None,
     ) -> Float[Tensor, "*BH Q K"]:
-        """Return the exact weights of these rows and columns; choosing a head or sequence drops that dimension."""
+        """Return the exact weights of these rows and columns.
+
+        If one head or one sequence (``batch``) is chosen, the result does not have that dimension.
+        """
         _, _, num_rows, num_columns = self.shape
         tile = self._tile(
             _part("row", rows, num_rows),
@@ -118,7 +122,7 @@ class Trace:
     def weights(
         self, *, head: int | None = None, batch: int | None = None, force: bool = False
     ) -> Float[Tensor, "*BH Q K"]:
-        """Return all the weights; raise an error above ``WEIGHTS_LIMIT`` numbers unless ``force`` is given."""
+        """Return all the weights; raise an error if they are more than ``WEIGHTS_LIMIT`` numbers, unless ``force``."""
         batches, heads = self._select(head, batch)
         count = len(batches) * len(heads) * self.shape[2] * self.shape[3]
         if count > WEIGHTS_LIMIT and not force:
@@ -147,10 +151,10 @@ class Trace:
         preview: bool = False,
         progress: ReportProgress | None = None,
     ) -> Overview:
-        """Return one head as a picture of at most size×size cells, each the mean or the maximum of its weights.
+        """Return one head as a picture of at most size×size cells, each the mean or maximum of a rectangle of weights.
 
-        A preview computes only one query for each row of cells, and its ``exact`` is False. ``progress`` is called
-        with the fraction done, from 0 to 1.
+        With ``preview``, only one query is computed for each row of cells; if cells have several rows, the attribute
+        ``exact`` of the result is then False. ``progress`` is called with the fraction done, from 0 to 1.
         """
         batches, heads = self._select(head, batch)
         parts = [
@@ -191,9 +195,9 @@ class Trace:
 
     @_without_gradients()
     def norms(self, *, head: int | None = None, batch: int | None = None) -> Float[Tensor, "*BH Q K"]:
-        """Return the norm of weight · value · W_O, the vector that each key adds to the query's output.
+        """Return, for each query and key, the norm of weight · value · W_O, the vector that the key adds to the output.
 
-        A large weight on a short vector contributes little (Kobayashi 2020, §3).
+        A key with a large weight but a short vector (value · W_O) contributes little (Kobayashi 2020, §3).
         """
         batches, heads = self._select(head, batch)
         vectors = self._projected(self.values()[batches.start : batches.stop, heads.start : heads.stop], heads)
@@ -203,17 +207,16 @@ class Trace:
 
     @_without_gradients()
     def output_norms(self, *, head: int | None = None, batch: int | None = None) -> Float[Tensor, "*BH Q"]:
-        """Return the norm of weights · values · W_O, the vector that each head adds to each query's output."""
+        """Return, for each query and head, the norm of weights · values · W_O, which the head adds to the output."""
         batches, heads = self._select(head, batch)
         outputs = self.outputs()[batches.start : batches.stop, heads.start : heads.stop]
         return _without_chosen(self._projected(outputs, heads).norm(dim=-1).to(outputs.dtype), head, batch)
 
     @_without_gradients()
     def times_gradient(self, *, head: int | None = None, batch: int | None = None) -> Float[Tensor, "*BH Q K"]:
-        """Return each weight times its gradient: to first order, how much the differentiated number depends on the
-        weight.
+        """Return each weight times its gradient: to first order, what it adds to the number that was differentiated.
 
-        First call ``backward()`` on one number that is computed from the model's output.
+        Before this, call ``backward()`` on that number, which may be any one number computed from the model's output.
         """
         after = self._segments[-1].call.after
         if after is None:
@@ -260,12 +263,12 @@ class Trace:
 
     @_without_gradients()
     def padding(self, batch: int = 0) -> Bool[Tensor, " K"]:
-        """Return which keys are padding: those that no query may attend to."""
+        """Return, for each key, whether it is padding, that is, whether no query may attend to it."""
         return unreached(self._parts(batch), self.shape[3])
 
     @_without_gradients()
     def looks_ahead(self, batch: int = 0, but: Bool[Tensor, " Q"] | None = None) -> bool:
-        """Return whether any query, except those in ``but``, may attend to a key after its own position in any head."""
+        """Return whether any query may attend to a later position, in any head; ``but`` is True for queries to skip."""
         return looks_ahead(self._parts(batch), but)
 
     def _parts(self, batch: int) -> list[tuple[Segment, Call]]:
@@ -281,13 +284,13 @@ class Trace:
     # --- for the watcher ---
 
     def continues(self, call: Call) -> bool:
-        """Return whether this call's rows come right after those of the trace."""
+        """Return whether the rows of this call come right after the rows that the trace has so far."""
         batch, heads, rows, _ = self.shape
         next_row = self._segments[0].call.first_row + rows
         return call.first_row == next_row and call.shape[:2] == (batch, heads)
 
     def append(self, call: Call, fingerprint: Fingerprint | None = None) -> None:
-        """Add the rows of a call that continues the trace. If no fingerprint is passed, the call gets one now."""
+        """Add the rows of a call that continues the trace. If ``fingerprint`` is None, its checksums are computed."""
         old, new = self._segments[-1].call.key, call.key
         same_memory = old.data_ptr() == new.data_ptr() and old.stride() == new.stride()
         if same_memory and old.shape == new.shape and old._version == new._version:
@@ -296,7 +299,10 @@ class Trace:
         self._num_columns = max(self._num_columns, call.shape[3])
 
     def crop(self, num_rows: int, num_columns: int) -> bool:
-        """Keep only the first rows and columns. If a kept row has weights beyond them, change nothing; return False."""
+        """Keep only the first rows and columns, and return True.
+
+        If one of the rows to keep has a weight in a column that would be dropped, change nothing and return False.
+        """
         kept = [segment for segment in self._segments if segment.start < num_rows]
         beyond = slice(num_columns, self._num_columns)
         if num_columns < self._num_columns and bool(self.tile(slice(0, num_rows), beyond).any()):

@@ -1,8 +1,8 @@
 """``watch``: record the attention of a model while it runs, under the names of its layers.
 
 Watching does not change the computation. ``record`` runs after the output has been computed as usual, and only keeps
-references, or copies if a tensor is a view into a buffer that may be overwritten. Saccade's own layers call
-``record`` themselves; ``foreign`` finds the attention of other modules.
+references to tensors, or copies of those that are views into a buffer, which may be overwritten. Saccade's own layers
+call ``record`` themselves; the package ``foreign`` intercepts the attention calls of other modules.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ _everywhere: list[Watch] = []
 
 
 class Watch(Mapping[str, Trace]):
-    """The traces seen so far, by name. Use it as ``with saccade.watch(model) as seen: model(...)``."""
+    """The traces (records) of the attention layers seen so far, by the names of the layers.
+
+    Use it as ``with saccade.watch(model) as seen: model(...)``.
+    """
 
     def __init__(self, model: nn.Module | None = None, progress: Rows | None = None, values: bool = False) -> None:
         if model is not None and not isinstance(model, nn.Module):
@@ -123,18 +126,18 @@ class Watch(Mapping[str, Trace]):
 
     @property
     def refused(self) -> Mapping[str, str]:
-        """The attentions that ran but cannot be shown, each with the reason."""
+        """The attention layers that ran but whose weights cannot be shown, each with the reason."""
         return {label: gap.reason for label, gap in self.gaps.items() if not gap.is_written_out}
 
     @property
     def gaps(self) -> Mapping[str, Gap]:
-        """The attentions that ran but cannot be shown, including those whose softmax the model's own code computes."""
+        """The layers in ``refused``, and those whose softmax the model's own code computes, which hides their keys."""
         self._steps.take_in(forwards.lineage.read)
         return self._steps.all_gaps
 
     @property
     def coverage(self) -> Coverage:
-        """Which attentions of the last forward pass were seen, refused (and why), or not seen (and what to do)."""
+        """Which attention layers of the last forward pass were seen, refused (and why), or missed (and what to do)."""
         seen, refused, model = tuple(self._seen), self.refused, self._model
         unseen: dict[str, str] = {}
         if model is not None:
@@ -222,13 +225,13 @@ def watch(model: nn.Module | None = None, *, progress: Rows | None = None, value
 
     Args:
         model: the model to watch; without one, every call to ``attend`` is seen under a single name.
-        progress: called with the name of an attention and the fraction of its rows that is done, which for long
+        progress: called with the name of a layer and the fraction of its rows that is done, which for long
             inputs grows block by block; only Saccade's own layers report it.
         values: also keep the projected values. Weights do not need them, but the outputs of the heads
-            (``Trace.outputs``) and a walk through the numbers do.
+            (``Trace.outputs``) and the norms of what the keys add to them (``Trace.norms``) do.
 
-    Other modules are seen if they call ``F.scaled_dot_product_attention`` or are torch's ``nn.MultiheadAttention``;
-    docs/how-to/watching-others.md says what is inferred about them.
+    Modules from other libraries are seen if they call ``F.scaled_dot_product_attention`` or are torch's
+    ``nn.MultiheadAttention``; docs/how-to/watching-others.md says what Saccade can tell about their tokens.
     """
     return Watch(model, progress, values)
 
@@ -241,7 +244,7 @@ def name_of(path: str) -> str:
 def record(
     owner: nn.Module | None, call: Call, value: Float[Tensor, "B G K V"], output: Float[Tensor, "B H Q V"]
 ) -> None:
-    """Show a finished call to the watchers of this thread, if there are any."""
+    """Let the watchers of this thread or asynchronous task, if there are any, record a finished call."""
     watchers = _active.get()
     if not watchers:
         return
@@ -282,7 +285,7 @@ def refuse(owner: nn.Module | None) -> None:
 
 
 def tell(owner: nn.Module | None, share: float) -> None:
-    """Tell the watchers of this thread what fraction of a call is done."""
+    """Tell the watchers of this thread that the fraction ``share`` of a call's rows is done."""
     for watcher in _active.get():
         name = watcher._name_of(owner)
         if watcher._progress is not None and name is not None:
