@@ -1,6 +1,8 @@
-"""Requests to the other workers of the same server, because each worker keeps its own looks and metrics.
+"""Send requests to the other workers of the same server, because each keeps its own metrics and looks (the recorded
+attention of answers).
 
-The id of a look starts with the number of its worker. If another worker gets a request for the look, it passes it on.
+The id of a look starts with the number of its worker. A worker that gets a request for the look of another worker
+passes the request on to that worker.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ _HOP = (b"connection", b"transfer-encoding", b"expect", b"keep-alive", b"content
 
 
 def socket_path(folder: Path, number: int) -> Path:
-    """The socket of a worker."""
+    """Return the path of the socket at which a worker listens."""
     return folder / f"worker-{number}.sock"
 
 
@@ -34,7 +36,7 @@ class Neighbours:
         self.folder, self.number, self.count = folder, number, count
 
     def passing_on(self, app: ASGIApp) -> ASGIApp:
-        """Wrap the application: requests for a look of another worker are passed on to that worker."""
+        """Return the application, wrapped so that requests for a look of another worker go to that worker."""
 
         async def handle(scope: Scope, receive: Receive, send: Send) -> None:
             path = str(scope.get("path", ""))
@@ -94,7 +96,7 @@ class Neighbours:
         return int(first.split()[1]), kept, content
 
     async def metrics(self, headers: list[tuple[bytes, bytes]]) -> list[str]:
-        """The metrics of every other worker that answers in time."""
+        """Return the metrics of every other worker that answers in time, as texts."""
         others = [number for number in range(self.count) if number != self.number]
         passed = [(name, value) for name, value in headers if name not in _HOP]
         asked = (asyncio.wait_for(self._ask(one, "GET", b"/metrics?own=1", passed), METRICS_SECONDS) for one in others)

@@ -1,8 +1,8 @@
 """Relay connections to worker processes, so that clients get an answer even if a worker dies.
 
-The relay passes bytes on and only follows where each answer ends. So when a worker dies, the relay knows whether a
-client is waiting for an answer (it gets 503), has received a part of one (the connection is closed), or neither (its
-next request goes to another worker).
+The relay passes bytes on, and only keeps track of where each answer ends. So when a worker dies, the relay knows
+whether a client is waiting for an answer (it gets 503), has received a part of one (its connection is closed), or
+neither (its next request goes to another worker).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NONE_READY = "No worker process is ready to answer at the moment; try again in a
 
 
 def refusal(sentence: str) -> bytes:
-    """Return a complete HTTP response with status 503."""
+    """Return a complete HTTP response with status 503 and this sentence."""
     body = json.dumps({"error": sentence}).encode()
     return (
         b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncache-control: no-store\r\n"
@@ -256,7 +256,7 @@ class _FromClient(asyncio.Protocol):
 
 
 class Relay:
-    """Accepts connections and gives each to the worker that has the fewest."""
+    """Accepts connections and gives each to the worker with the fewest connections."""
 
     def __init__(
         self, upstreams: Callable[[], list[Upstream]], most: int, seconds: float, tls: ssl.SSLContext | None
@@ -273,9 +273,9 @@ class Relay:
         return _FromClient(self) if self._door is None else Handshake(self._door, lambda: _FromClient(self))
 
     def let_in(self, client: _FromClient) -> bool:
-        """Add a client.
+        """Add a client and return True; if there are too many clients, close the connection of an idle one first.
 
-        If there are too many, close the connection of an idle client, or of this one if none is idle.
+        If there are too many and none is idle, return False: the new connection must be closed.
         """
         if len(self.clients) >= self.most:
             idle = first_to_close(one for one in self.clients if one.is_idle)
@@ -291,6 +291,6 @@ class Relay:
         return min(ready, key=lambda one: len(one.clients), default=None)
 
     def is_crowded(self, upstream: Upstream) -> bool:
-        """Whether another worker, perhaps one just restarted, has at least two connections fewer."""
+        """Return whether another worker, perhaps one just restarted, has at least two connections fewer than it."""
         best = self.choose()
         return best is not None and len(best.clients) + 1 < len(upstream.clients)

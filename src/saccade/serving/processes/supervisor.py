@@ -35,7 +35,7 @@ SPARE = 1.25
 
 
 def supervise(settings: Settings, listening: socket.socket, tls: ssl.SSLContext | None, started: Started) -> None:
-    """Answer requests with several processes until SIGINT or SIGTERM; ``started`` is called when all are ready."""
+    """Answer requests with several processes until SIGINT or SIGTERM; call ``started`` when all are ready."""
     if not hasattr(socket, "AF_UNIX"):
         raise OptionError(
             "--processes needs Unix sockets, which this system does not have; start the server without --processes."

@@ -23,7 +23,11 @@ __all__ = ["Settings", "socket_path"]
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a worker. They are sent through a pipe, because all users of a machine can read command lines."""
+    """The settings of a worker.
+
+    The supervisor sends them through a pipe, because they may contain the API key, and all users of a machine can read
+    command lines.
+    """
 
     models: list[tuple[str | None, str]]  # names and folders
     limits: Limits
@@ -41,7 +45,7 @@ class Settings:
 
 
 def bind(folder: Path, number: int) -> socket.socket:
-    """Make the socket of a worker."""
+    """Return a Unix socket for this worker, bound to its path in ``folder``."""
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         made.bind(str(socket_path(folder, number)))
@@ -53,7 +57,7 @@ def bind(folder: Path, number: int) -> socket.socket:
 
 
 def work() -> None:
-    """Answer requests until SIGTERM, or until the supervisor has stopped."""
+    """Run a worker: answer requests until SIGTERM, or until the supervisor has stopped."""
     supervisor = os.fdopen(os.dup(1), "w")  # is told whether the worker is ready, and reads nothing else:
     os.dup2(2, 1)  # what libraries print goes to stderr
     given = json.loads(sys.stdin.readline())

@@ -38,7 +38,8 @@ async def recurrent(
     spectral_radius: Annotated[float, Query(ge=0, le=4)] = 1.0,
     seed: Annotated[int, Query(ge=0, lt=2**32)] = 0,
 ) -> dict[str, Any]:
-    """Run a random recurrent network on random inputs; return h after each step, and the gradient at each step."""
+    """Run a random recurrent network on random inputs; return the state h after each step, and the norm of the gradient
+    of the last state with respect to the state at each step."""
     work = state_of(request).pool.run(
         lambda _: gradient_flow(cell, steps, spectral_radius=spectral_radius, width=width, input_scale=1.0, seed=seed)
     )
@@ -55,7 +56,7 @@ def positions(
     count: Annotated[int, Query(ge=1, le=1024)] = 48,
     width: Annotated[int, Query(ge=2, le=512, multiple_of=2)] = 64,
 ) -> Response:
-    """The sinusoidal vectors of some positions, as float32, little endian, row by row."""
+    """The sinusoidal vectors of ``count`` positions from ``first``, as float32, little endian, row by row."""
     values = np.ascontiguousarray(Sinusoidal(width).table(first, count).float().numpy(), dtype="<f4")
     headers = {"X-Rows": str(count), "X-Columns": str(width)}
     return Response(values.tobytes(), media_type="application/octet-stream", headers=headers)
@@ -63,7 +64,7 @@ def positions(
 
 @router.get("/lessons")
 def lessons(request: Request) -> dict[str, Any]:
-    """The small models that scenes need, and how many minutes each takes to train."""
+    """The small models that scenes of the Learn page need, and how many minutes each takes to train."""
     return describe_lessons(state_of(request).models)
 
 

@@ -1,4 +1,4 @@
-"""Parts of a look: exact tiles, pooled pictures, files to download.
+"""Routes for parts of a look (the recorded attention of one answer): exact weights, pooled pictures, and downloads.
 
 Numbers are sent as float32, little endian, row by row; ``X-Rows`` and ``X-Columns`` give their shape.
 """
@@ -46,9 +46,19 @@ _figures = threading.Lock()
 
 Name = Annotated[str, Query(max_length=200, description="The name of an attention, such as encoder.0.self.")]
 HeadName = Annotated[
-    str, Query(pattern=r"^(\d{1,6}|mean|max)$", description="The number of a head; or mean or max of all heads.")
+    str,
+    Query(
+        pattern=r"^(\d{1,6}|mean|max)$",
+        description="The number of a head, from 0, or mean or max of all heads.",
+    ),
 ]
-Part = Annotated[str | None, Query(pattern=r"^\d{0,9}:\d{0,9}$", description="A range of positions such as 100:356.")]
+Part = Annotated[
+    str | None,
+    Query(
+        pattern=r"^\d{0,9}:\d{0,9}$",
+        description="A range of positions, such as 100:356, from 0; the end is not included.",
+    ),
+]
 Cells = Annotated[int, Query(ge=1, le=MOST)]
 _BINARY: dict[int | str, dict[str, Any]] = {
     200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
@@ -59,7 +69,7 @@ _BINARY: dict[int | str, dict[str, Any]] = {
 async def tile(
     request: Request, id: str, name: Name, head: HeadName = "mean", rows: Part = None, columns: Part = None
 ) -> Any:
-    """The exact weights of a part of an attention, at most 1024 by 1024, or of one row of any length."""
+    """The exact weights of a part of an attention matrix, at most 1024 by 1024, or of one row of any length."""
 
     def draw(look: Look) -> Response:
         row_part, column_part = _parts(look.view, name, rows, columns)
@@ -89,7 +99,8 @@ async def rollout(
     heads: Literal["mean", "max"] = "mean",
     words: bool = False,
 ) -> Any:
-    """Attention rollout: how much of each token reaches each output of a stack of self-attention layers."""
+    """Attention rollout (Abnar & Zuidema 2020), an estimate of how much of each token reaches each output of a stack
+    of self-attention layers."""
 
     def draw(look: Look) -> Response:
         names = look.view.stacks.get(stack or next(iter(look.view.stacks), ""), [])
@@ -102,7 +113,8 @@ async def rollout(
 
 @router.get("/{id}/heads", responses=_BINARY, response_class=Response)
 async def heads(request: Request, id: str, name: Name, cells: Annotated[int, Query(ge=1, le=128)] = 32) -> Any:
-    """A small picture of every head: the largest weight in each cell."""
+    """A small picture of every head of an attention layer, at most ``cells`` by ``cells``: the largest weight in each
+    cell."""
 
     def draw(look: Look) -> Response:
         values, first = look.pyramid.heads(name, cells)
@@ -125,13 +137,15 @@ async def overview(
     columns: Part = None,
     cells: Cells = 256,
     cell: Annotated[
-        int | None, Query(ge=1, le=4096, description="The side of a cell in weights, used instead of cells.")
+        int | None,
+        Query(ge=1, le=4096, description="The side of a cell, in weights; if given, cells is not used."),
     ] = None,
     preview: Annotated[
         bool, Query(description="Compute a quick preview, from only one query for each row of cells.")
     ] = False,
 ) -> Any:
-    """A part of the matrix in at most ``cells`` by ``cells`` numbers, each the maximum or mean of its weights."""
+    """A part of an attention matrix, pooled into at most ``cells`` by ``cells`` numbers, each the maximum or mean of
+    the weights in its cell."""
 
     def draw(look: Look) -> Response:
         if preview:
@@ -152,8 +166,9 @@ async def overview(
 
 @router.get("/{id}/measures")
 async def measures(request: Request, id: str) -> dict[str, list[dict[str, float | None]]]:
-    """For each head: its entropy in bits, its mean distance, and its mean weight on the previous token, on equal
-    tokens and on the token itself."""
+    """For each head of each attention layer: its entropy in bits, and for self-attention also the mean distance between
+    positions and the mean weights on the previous token, on other tokens with the same text, and on the token itself.
+    """
 
     def measure(look: Look) -> dict[str, list[dict[str, float | None]]]:
         for name in look.view.names:
@@ -168,7 +183,10 @@ async def candidates(request: Request, id: str, number: Annotated[int, Query(ge=
     """The most probable tokens at each step of the answer; empty if the answer was not written token by token."""
     look = state_of(request).looks[id]
     if look.answer is None:
-        raise Refused(400, "This text was read for a map, so there is no answer whose candidates could be shown.")
+        raise Refused(
+            400,
+            "This text was only read, for a map of its attention, so there is no answer with candidates.",
+        )
     answer, edits = look.answer, look.edits
 
     def find() -> list[dict[str, Any]]:
@@ -194,11 +212,12 @@ async def between(
     first: Annotated[int, Query(ge=1, le=10**6)],
     second: Annotated[int, Query(ge=1, le=10**6)],
 ) -> list[dict[str, Any]]:
-    """For each head, what the model looked at to decide whether two positions of the input (from 1) pair."""
+    """For each head, what the model looked at to decide whether two positions of the input, such as two bases of an RNA
+    sequence, are paired; positions are counted from 1."""
 
     def find(look: Look) -> list[dict[str, Any]]:
         if look.answer is None:
-            raise Refused(400, "This text was read for a map, so the model did not answer it.")
+            raise Refused(400, "This text was only read, for a map of its attention; the model did not answer it.")
         return look.answer.between(first, second)
 
     return await wait_for(request, state_of(request).looks.draw(id, find))
@@ -206,7 +225,7 @@ async def between(
 
 @router.get("/{id}/progress")
 async def progress(request: Request, id: str) -> dict[str, float]:
-    """How much of the picture that is being computed is done, from 0 to 1."""
+    """The fraction, from 0 to 1, of the picture now being computed that is done."""
     return {"progress": state_of(request).looks[id].pyramid.share}
 
 
@@ -226,7 +245,7 @@ async def export(
         int | None, Query(ge=0, le=10**9, description="The column that the interactive page shows first.")
     ] = None,
 ) -> Response:
-    """Download a picture, an interactive page, or the numbers."""
+    """Download an attention matrix as a picture, as an interactive page, or as numbers."""
 
     def draw(look: Look) -> Response:
         with _figures, tempfile.TemporaryDirectory() as folder:

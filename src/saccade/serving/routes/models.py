@@ -43,8 +43,8 @@ class _Body(BaseModel):
 
 
 class PredictBody(_Body):
-    """Inputs for the model: texts, images as {"pixels": [[...]]}, {"png": base64} or {"sample": number}, or what the
-    model's input schema says."""
+    """Inputs for the model, and its options. An input is a text, an image as {"pixels": [[...]]}, {"png": base64} or
+    {"sample": number}, or another value that the model's input schema describes."""
 
     inputs: Annotated[list[Any], Field(min_length=1)]
     options: Options = {}
@@ -58,21 +58,22 @@ class StreamBody(_Body):
 
 
 class OpeningBody(_Body):
-    """The model's options for answering its examples."""
+    """The options with which the model answers its example inputs."""
 
     options: Options = {}
 
 
 class EffectsBody(StreamBody):
-    """An input whose words are left out, and changes to the model or the input. No links can be cut here,
-    because leaving out a word shifts the positions at which they would be cut."""
+    """An input whose words are left out one by one, and changes to make first: heads to switch off, a word to replace.
+    Links between positions cannot be cut here, because leaving out a word shifts the positions after it."""
 
     without_heads: Annotated[list[StrictStr], Field(fail_fast=True, max_length=1000)] = []
     replace: tuple[StrictStr, StrictStr] | None = None
 
 
 class LookBody(EffectsBody):
-    """An input whose attention is requested, and changes to the model or the input."""
+    """An input whose attention is requested, and changes to make first: heads to switch off, links between positions to
+    cut, and a word to replace."""
 
     which: Annotated[StrictInt, Field(ge=0, le=1000)] = 0  # 0: the best answer; n: the n-th alternative
     without_links: Annotated[list[tuple[StrictStr, StrictInt, StrictInt]], Field(fail_fast=True, max_length=1000)] = []
@@ -83,14 +84,14 @@ class LookBody(EffectsBody):
 
 
 class MapBody(_Body):
-    """A long text to read for a map."""
+    """A long text that the model reads, without answering it, so that the Map page can show its attention."""
 
     text: StrictStr
 
 
 @router.get("", response_model=list[dict[str, Any]])
 def list_models(request: Request) -> JSONResponse:
-    """Every model with its task, input, options and some examples; also models still in training."""
+    """Every model with its task, kind of input, options and some examples; also models that are still being trained."""
     state = state_of(request)
     ready = [served.description for served in state.models.values()]
     return JSONResponse(ready + [pending.describe() for pending in list(state.models.pending.values())])
@@ -109,7 +110,8 @@ async def predict(request: Request, name: str, body: PredictBody) -> Response:
 
 @router.get("/{name}/architecture")
 def architecture(request: Request, name: str) -> dict[str, Any]:
-    """The blocks of a model in order, with their matrices' shapes, their parameters and their attention layers."""
+    """The blocks of a model in order, with the number of their parameters, the shapes of their matrices, and their
+    attention layers."""
     return describe_architecture(state_of(request).models[name].predictor.model)
 
 
@@ -123,8 +125,8 @@ _FILE_BODY = {
 
 @router.post("/{name}/file", openapi_extra={"requestBody": _FILE_BODY}, response_model=dict[str, Any])
 async def predict_file(request: Request, name: str, options: str = "{}") -> Response:
-    """The answer to each input in a file, which is the body of the request. It is read as the model's training files
-    were, and ``read`` says how. ``options`` is a JSON object."""
+    """The answer to each input in a file, which is the body of the request. The file is read in the format of the
+    model's training files; the field ``read`` of the response says how. ``options`` is a JSON object of options."""
     state = state_of(request)
     served = state.models[name]
     chosen = parse_json(options.encode())
@@ -198,7 +200,7 @@ async def stream(request: Request, name: str, body: StreamBody) -> StreamingResp
 
 @router.post("/{name}/looks")
 async def look(request: Request, name: str, body: LookBody) -> dict[str, Any]:
-    """The answer and a look, which is its attention; parts of the look are available at /api/looks/{id}."""
+    """The answer to an input, and a look: the attention recorded for it, parts of which are at /api/looks/{id}."""
     state = state_of(request)
     served = state.models[name]
     given, edited = await _edited_input(request, served, body, state.limits)
@@ -209,8 +211,8 @@ async def look(request: Request, name: str, body: LookBody) -> dict[str, Any]:
 
 @router.post("/{name}/effects", response_class=StreamingResponse, responses=EVENTS)
 async def effects(request: Request, name: str, body: EffectsBody) -> StreamingResponse:
-    """What the answer to a text depends on: each word is left out in turn, and an event gives the log-probability of
-    the answer, and of each of its tokens, without that word."""
+    """What the answer to a text depends on: each word is left out in turn, and an event gives the log-probability that
+    the original answer, and each of its tokens, has without that word."""
     state = state_of(request)
     served = state.models[name]
     _, text = await _edited_input(request, served, body, state.limits)
@@ -233,7 +235,8 @@ async def effects(request: Request, name: str, body: EffectsBody) -> StreamingRe
 
 @router.post("/{name}/opening")
 async def opening(request: Request, name: str, body: OpeningBody) -> dict[str, Any] | None:
-    """An example with a link between two of its words that changes the answer if it is cut; null if none was found."""
+    """An example, and two of its words: if the attention between them is cut, the answer changes. Null if no such
+    example was found."""
     served = state_of(request).models[name]
     check_options(served.predictor, body.options)
     served.predictor.chosen(body.options)  # refuses invalid options even if there is nothing to answer
@@ -254,14 +257,15 @@ async def opening(request: Request, name: str, body: OpeningBody) -> dict[str, A
 
 @router.post("/{name}/maps", response_class=StreamingResponse, responses=EVENTS)
 async def read_map(request: Request, name: str, body: MapBody) -> StreamingResponse:
-    """Read a long text for a map: events {"progress": 0..1, "name": attention}, then {"look", "tokens"}.
+    """Read a long text without answering it, and record its attention for the Map page: events {"progress": 0..1,
+    "name": attention layer}, then {"look", "tokens"}.
 
-    Reading may take minutes, so it ends with an error when the server stops.
+    Reading may take minutes, so a server that is told to stop does not wait for it, but ends it with an error.
     """
     state = state_of(request)
     served = state.models[name]
     if not served.reads:
-        raise Refused(400, f"The model {served.name} cannot read a text without answering; request a look instead.")
+        raise Refused(400, f"The model {served.name} cannot read a text without answering it; use /looks instead.")
     limits = state.limits
     text = await offload(len(body.text), read_input, served, body.text, limits.map_characters, limits.map_tokens)
     every = list(editable(served.predictor.model))
