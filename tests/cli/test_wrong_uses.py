@@ -32,7 +32,7 @@ REFUSED = [
     ("words {}/translator le --map map.txt", "map.txt: a picture can be saved as .png, .svg, .pdf, not as .txt."),
     ("words {}/eye cat", "Models for images have no word embeddings."),
     ("train", "Give a recipe, or data files with --source and --target, or --data."),
-    ("train --task sentence-similarity --data a -o b", "does not train models for sentence-similarity; it opens those"),
+    ("train --task sentence-similarity --data a -o b", "does not train models for sentence-similarity; it only opens"),
     ("train --task tagging --source a --target b -o c", "Give the file with --data"),
     ("train --task images --data {}/file -o b", "not these: {}/file."),
     ("data split {}/nothing", "{}/nothing is not a run folder; give the folder that you passed to saccade train"),

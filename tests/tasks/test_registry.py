@@ -115,8 +115,8 @@ def test_a_package_does_not_replace_a_task(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.warns(UserWarning, match="which is ignored") as warned:
         add_installed(points)
     assert [str(one.message) for one in warned] == [
-        f"The package {name}_package has a task named '{name}', which is ignored, because there already is a task with "
-        "this name."
+        f"The package {name}_package has a task named '{name}', which is ignored, because a task with this name "
+        "already exists."
         for name in ("tagging", "mine")
     ]
     assert registry.TASKS["tagging"] is TASKS["tagging"]

@@ -27,7 +27,7 @@ __all__ = ["DEFAULT_TASK", "PRETRAINED_TASKS", "TASKS", "Entry", "task_named", "
 class Entry:
     """The three classes of a task: the task itself, the reader of its data, and its predictor.
 
-    Each is given as a class, or as ``module:Name``, which is imported on first use.
+    Each is given as a class, or as a string ``module:Name``; the class is then imported on first use.
     """
 
     def __init__(
@@ -125,8 +125,8 @@ def add_installed(points: Iterable[EntryPoint]) -> None:
     for point in points:
         if point.name in TASKS or point.name in PRETRAINED_TASKS:
             warnings.warn(
-                f"The package {_package_of(point)} has a task named {point.name!r}, which is ignored, because there "
-                "already is a task with this name.",
+                f"The package {_package_of(point)} has a task named {point.name!r}, which is ignored, because a task "
+                "with this name already exists.",
                 stacklevel=2,
             )
         else:
@@ -142,16 +142,17 @@ def task_named(name: Any, where: str = "") -> Entry:
     """Return the task with this name. ``where`` tells error messages which file the name comes from."""
     if name == "autoencoder":  # the name of the task before it was split in two
         raise OptionError(
-            f"{where or 'The command'} names the task 'autoencoder'; use text-autoencoder for texts, image-autoencoder "
-            "for images."
+            f"{where or 'The command'} names the task 'autoencoder', which no longer exists; use text-autoencoder for "
+            "texts, image-autoencoder for images."
         )
     if isinstance(name, str) and name in PRETRAINED_TASKS:
-        raise OptionError(f"Saccade does not train models for {name}; it opens those of other libraries.")
+        raise OptionError(f"Saccade does not train models for {name}; it only opens models that other libraries train.")
     if not isinstance(name, str) or name not in TASKS:
         raise UnknownNameError("task", name, TASKS, f"{where}: there is" if where else "There is")
     return TASKS[name]
 
 
 def task_of_model(name: str) -> Entry:
-    """Return the task of an opened model, which may be one that Saccade does not train."""
+    """Return the task of an opened model. Unlike ``task_named``, this also finds tasks whose models Saccade opens but
+    does not train."""
     return PRETRAINED_TASKS.get(name) or task_named(name)

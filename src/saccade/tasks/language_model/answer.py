@@ -1,4 +1,4 @@
-"""A text that continues a prompt."""
+"""A text that a language model generated to continue a prompt."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHOWN_ROWS = 30
 
 @dataclass(frozen=True)
 class LanguageModelAnswer(Answer):
-    """A text that continues a prompt."""
+    """A text that a language model generated to continue a prompt."""
 
     prompt: str
     text: str  # without the prompt

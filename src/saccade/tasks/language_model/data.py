@@ -86,7 +86,8 @@ LETTER_BY_LETTER = 5_000_000
 
 
 class LanguageModelFiles(DataReader[Document]):
-    """Reads plain texts, or a column of a table. The held-out part is the end of the text, or separate files."""
+    """Reads plain texts, or a column of a table. The validation and test texts come from the end of the training text,
+    or from separate files."""
 
     settings = TextData
     read_as = ("documents", "labelled", "column", "separator", "encoding")
@@ -95,7 +96,7 @@ class LanguageModelFiles(DataReader[Document]):
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
         if not 1 <= len(files) <= 3:
-            raise OptionError(f"Give one to three text files, not {len(files)}.")
+            raise OptionError(f"Give one to three text files, for training, validation and test, not {len(files)}.")
         keys = ["table" if suffix(file) in TABLES else "text" for file in files]
         if columns is not None and "table" not in keys:
             raise OptionError("--columns only applies to .tsv, .csv and .jsonl files.")
@@ -139,7 +140,8 @@ class LanguageModelFiles(DataReader[Document]):
 
     @classmethod
     def write(cls, settings: TextData, examples: Sequence[Document], path: Path) -> list[str]:
-        """Write in the format of the training file: a text unchanged, or documents as lines, paragraphs or rows."""
+        """Write texts in the way that the training file has them: a single text unchanged, or each document as a line,
+        a paragraph or a row of a table."""
         texts = (one.text for one in examples)
         if settings.text is None:
             place = column(settings.column)

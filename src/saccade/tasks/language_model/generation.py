@@ -1,4 +1,4 @@
-"""Generate text from a prompt by sampling or search, with stop strings, and only in whole characters."""
+"""Continue a prompt by sampling or by search; stop strings can end the text, and only whole characters are shown."""
 
 from __future__ import annotations
 
@@ -70,14 +70,16 @@ class Prompt(NamedTuple):
 
 
 def known_positions(model: nn.Module) -> int | None:
-    """Return the number of positions that a model has learned; None if its positions have no limit."""
+    """Return the number of positions for which a model has learned vectors; None if it can read any number of
+    tokens."""
     config = cast(Any, model).config
     return config.max_length if getattr(config, "position", None) == "learned" else None
 
 
 @dataclass
 class Written:
-    """A text while it is generated. Tokens are shown once they form whole characters, and a stop string ends it."""
+    """A text while it is generated. Tokens are added to ``text`` once they form whole characters, and the text ends at
+    a stop string."""
 
     tokenizer: Tokenizer
     stop: Sequence[str] = ()
@@ -105,7 +107,7 @@ class Written:
 
     @property
     def ended(self) -> bool:
-        """Whether the model wrote its end token, which is not part of the text."""
+        """Whether the model generated its end token, which is not part of the text."""
         return self.can_end and self.ids[-1:] == [self.tokenizer.special.end]
 
     def close(self) -> None:
@@ -115,7 +117,8 @@ class Written:
         self._pending.clear()
 
     def fresh(self, *, last: bool = False) -> str:
-        """Return the text since the last call, except for an end that may be the start of a stop string."""
+        """Return the text that was added since the last call. Its last characters are held back if they may be the
+        start of a stop string, unless the text is finished or this is the ``last`` call."""
         end = len(self.text)
         if not last and not self.finished:
             waiting = [size for stop in self.stop for size in range(1, len(stop)) if self.text.endswith(stop[:size])]
@@ -139,7 +142,8 @@ class Written:
 def write(
     model: nn.Module, tokenizer: Tokenizer, prompt: Prompt, options: GenerationOptions
 ) -> Iterator[list[Written]]:
-    """Sample texts, and yield all of them as they grow, after each token."""
+    """Generate ``options.tries`` texts at once, by sampling or greedily. After each token, and at the end, yield the
+    list of all texts as they are so far."""
     device = device_of(model)
     rows = torch.tensor([prompt.ids] * options.tries, device=device)
     network, state = _start(model, rows, options.max_tokens)
@@ -186,7 +190,7 @@ def _search(model: nn.Module, tokenizer: Tokenizer, prompt: Prompt, options: Gen
     network, state = _start(model, rows, options.max_tokens)
     end = tokenizer.special.end
     if end is None:
-        raise OptionError("This model has no end token, so beam search cannot compare its texts; use a beam of 1.")
+        raise OptionError("This model has no end token, so beam search cannot tell when a text ends; use a beam of 1.")
     (found,) = beam_search(
         _Forbidding(network, _forbidden(tokenizer, prompt)),
         state,
@@ -245,7 +249,8 @@ def log_probabilities(model: nn.Module, tokens: Sequence[int], count: int) -> li
 
 @torch.inference_mode()
 def likeliest(model: nn.Module, tokens: Sequence[int], count: int, number: int) -> list[list[tuple[int, float]]]:
-    """Return the most probable tokens, with their log-probabilities, at the positions of the last ``count`` tokens."""
+    """Return the ``number`` most probable tokens, with their log-probabilities, at each of the last ``count``
+    positions."""
     places: list[list[tuple[int, float]]] = []
     for read, at, _ in _forced(model, tokens):
         best = model(read, at=at).flatten(0, -2).float().log_softmax(dim=-1).topk(number)

@@ -38,8 +38,8 @@ __all__ = ["LanguageModelPredictor"]
 class LanguageModelPredictor(TextInputPredictor, ContinuesText):
     """An opened language model.
 
-    If each position has a learned vector, there are only ``max_length`` positions, and beyond that, each token sees the
-    last ``max_length`` tokens before it. Rotary, ALiBi and sinusoidal positions have no such limit.
+    A model with learned position vectors has only ``max_length`` of them. In a longer text, it predicts each further
+    token from the last ``max_length`` tokens before it. Rotary, ALiBi and sinusoidal positions have no such limit.
     """
 
     options = GenerationOptions
@@ -84,7 +84,8 @@ class LanguageModelPredictor(TextInputPredictor, ContinuesText):
         return answers
 
     def stream(self, given: str, **options: Any) -> Iterator[str]:
-        """Yield the answer that ``predict`` gives with the same options, in pieces of whole characters."""
+        """Yield the text of the answer that ``predict`` gives with the same options, piece by piece as it is generated.
+        With several tries or a beam, it comes in one piece at the end."""
         chosen = self.chosen(options)
         if chosen.tries > 1 or (chosen.beam > 1 and not chosen.sample):
             yield self.predict([given], **options)[0].text

@@ -29,7 +29,8 @@ LEARNED_FROM = 50_000_000
 
 @dataclass(frozen=True)
 class Stream:
-    """All tokens in order. Separated documents have END before the first, between them and after the last."""
+    """The tokens of all documents, one document after the other. If documents are separated, there is an END token
+    before the first, between them and after the last."""
 
     tokens: Int[Tensor, " N"]  # in memory, or mapped from a file on disk
     marks: Int[np.ndarray, " M"]  # the line of the file where every ``step``-th token starts
@@ -41,7 +42,7 @@ class Stream:
         return len(self.tokens)
 
     def lines(self, places: Int[Tensor, " B"]) -> list[int]:
-        """Return the lines of the file where the tokens at these places start."""
+        """Return the number of the line in the file on which each of the tokens at these positions starts."""
         found = self.marks[(places // self.step).numpy()]
         if self.step > 1:
             since = torch.arange(self.step)
@@ -51,8 +52,8 @@ class Stream:
         return [int(line) for line in found]
 
     def windows(self, context: int) -> Windows:
-        """Cut the stream into consecutive windows, so that every token except the first is predicted once. The last
-        window may be shorter."""
+        """Cut the stream into consecutive windows of ``context`` tokens, so that every token except the first is
+        predicted once. The last window may be shorter."""
         return Windows(self, context)
 
     def cut(self, starts: Int[Tensor, " B"], length: int) -> LanguageModelBatch:
@@ -61,7 +62,8 @@ class Stream:
         return LanguageModelBatch(rows[:, :-1], rows[:, 1:], starts, self.lines(starts))
 
     def share_of(self, id: int) -> float:
-        """Return the fraction of the predicted tokens that are this token."""
+        """Return the fraction of the stream's tokens that have this id, without counting the first token, which is
+        never predicted."""
         parts = torch.split(self.tokens[1:], 1 << 20)
         return sum([int(torch.eq(part, id).sum()) for part in parts]) / (len(self) - 1)
 
@@ -75,7 +77,7 @@ class Window(NamedTuple):
 
 
 class Windows(Sequence[Window]):
-    """The consecutive windows of a stream; each is made when it is needed."""
+    """The consecutive windows of a stream; each ``Window`` is created only when it is accessed."""
 
     def __init__(self, stream: Stream, context: int) -> None:
         self._stream, self._context = stream, context
@@ -164,7 +166,8 @@ def _stream_on_disk(tokenizer: Tokenizer, text: LongText, breaks: Int[np.ndarray
 
 
 def texts_to_learn(documents: Sequence[Document], kind: str) -> Iterator[str]:
-    """Yield the texts that a tokenizer of this kind learns from: all of them, or a part of a long text."""
+    """Yield the texts that a tokenizer of this kind learns from: whole documents or, of a very long text, chunks from
+    all parts of it."""
     for document in documents:
         if not isinstance(document, LongText):
             yield document.text

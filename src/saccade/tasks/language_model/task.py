@@ -199,7 +199,7 @@ class LanguageModel(ScoredTask):
 
     def batch(self, examples: Sequence[Window]) -> LanguageModelBatch:
         """Return a batch to train on. Each window is shifted at random, so that every epoch splits the text
-        differently."""
+        differently, unless a recurrent network carries its state from window to window."""
         stream = examples[0].stream
         if self.state.carries:
             return stream.cut(torch.tensor([window.start for window in examples]), examples[0].length)
@@ -208,7 +208,8 @@ class LanguageModel(ScoredTask):
         return stream.cut(starts % (len(stream) - length), length)
 
     def plan(self, lengths: Int[np.ndarray, "n 1"], epoch: int) -> list[list[int]]:
-        """Return the batches of an epoch. If the state is carried, they read the text in order, at several places."""
+        """Return the batches of an epoch as lists of window indices. If a recurrent network carries its state from
+        batch to batch, each row of a batch continues where the same row of the batch before it ended."""
         if not self.state.carries:
             return super().plan(lengths, epoch)
         full = int((lengths == lengths.max()).sum())  # without the last window, which may be shorter
@@ -246,7 +247,8 @@ class LanguageModel(ScoredTask):
     def scores(
         self, model: nn.Module, examples: Sequence[Window], batch_size: int, check_cancelled: CheckCancelled
     ) -> dict[str, float]:
-        """Score the whole text in consecutive windows, without shifting them; one by one if the state is carried."""
+        """Return the scores on the whole text, read in consecutive windows that are not shifted; if a recurrent network
+        carries its state from window to window, they are read one at a time."""
         memory = Memory()
         size = 1 if self.state.carries else batch_size
         parts: list[list[Window]] = []
@@ -318,8 +320,8 @@ class LanguageModel(ScoredTask):
         ]
 
     def prompt(self, text: str) -> Prompt:
-        """Encode a prompt. If it is empty, the answer starts after END, or after the end of a line if the model was
-        trained on one long text without END."""
+        """Return a prompt as the model reads it. An empty prompt becomes a single start or END token, or a line break
+        if the model was trained on one long text without END."""
         tokenizer = self.state.tokenizer
         ids = tokenizer.encode_ids([text])[0]
         if self.state.framed:

@@ -28,7 +28,7 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True)
 class MaskedLanguageModelAnswer(Answer):
-    """A text with its masks filled in, each with its most probable token, independently of the others."""
+    """A text in which each mask is filled in with its most probable token, independently of the other masks."""
 
     given: str
     text: str

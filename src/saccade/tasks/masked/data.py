@@ -42,7 +42,8 @@ BUILTIN_HELD_OUT = 1000
 
 
 class MaskedLanguageModelFiles(LanguageModelFiles):
-    """Reads the same files as for a language model. A text with blank lines, such as a book, is read in paragraphs."""
+    """Reads the same files as a language model does. Of a text with blank lines, such as a book, each paragraph is a
+    document; otherwise each line is one."""
 
     settings = MaskedLanguageModelData
     most_updates = 3_000

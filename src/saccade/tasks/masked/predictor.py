@@ -50,7 +50,8 @@ class MaskedLanguageModelPredictor(TextInputPredictor):
         return "masked language models"
 
     def examples(self, probe: Sequence[str] = ()) -> list[Any]:
-        """Return the usual examples, with one word masked in each."""
+        """Return the example inputs of ``TextInputPredictor`` with one word masked in each or, for a model that another
+        library trained, a sentence with a mask."""
         found = super().examples([f" {MASK_TEXT}" if token == SPECIAL_TOKENS[MASK] else token for token in probe])
         if not found and self.bundle.family is not None:  # another library trained it: on a lot of text
             return [f"The animal didn't cross the street because it was too {MASK_TEXT}."]
@@ -65,7 +66,8 @@ class MaskedLanguageModelPredictor(TextInputPredictor):
     def answer(
         self, inputs: Sequence[tuple[str, list[int], list[int]]], options: FillOptions, now: Snapshot
     ) -> list[MaskedLanguageModelAnswer]:
-        """Fill in the masks of each text. If a text has one mask, its ``alternatives`` have the other candidates."""
+        """Fill in the masks of each text. If a text has only one mask, the answer's ``alternatives`` are the text with
+        each of the other candidates."""
         return [self._fill(*masked, options.n_best, now) for masked in inputs]
 
     def token_scores(self, given: str, answer: Answer) -> list[float]:
@@ -87,7 +89,8 @@ class MaskedLanguageModelPredictor(TextInputPredictor):
         ids, places = self.task.state.tokenizer.encode_masked(given)
         if not places:
             raise OptionError(
-                f"There is no {MASK_TEXT} in {given[:80]!r} (text {number}); write it in place of each word to fill in."
+                f"There is no {MASK_TEXT} in {given[:80]!r} (text {number}); write {MASK_TEXT} in place of each word "
+                "to fill in."
             )
         return given, ids, places
 

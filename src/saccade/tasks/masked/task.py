@@ -65,7 +65,7 @@ class MaskedText(TokenSettings):
 
 
 class Passage(NamedTuple):
-    """Consecutive tokens of a document."""
+    """A piece of a document: at most ``text.context`` consecutive tokens."""
 
     tokens: list[int]
     line: int  # the line where the document starts
@@ -73,7 +73,7 @@ class Passage(NamedTuple):
 
 @dataclass(frozen=True)
 class MaskedBatch(Batch):
-    """Pieces padded to one length."""
+    """Pieces of documents with some tokens hidden, padded to the same length."""
 
     tokens: Int[Tensor, "B N"]  # the tokens, some of them hidden
     lengths: Int[Tensor, " B"]
@@ -93,7 +93,8 @@ def hide(
     tokenizer: Tokenizer,
     generator: torch.Generator | None = None,
 ) -> tuple[Int[Tensor, "B N"], Bool[Tensor, "B N"]]:
-    """Return the tokens with some hidden, and which were chosen: at least one, if possible not special or unknown."""
+    """Return the tokens with some of them hidden, and which ones were chosen: about the fraction ``share``, but at
+    least one. Special and unknown tokens are only chosen if there are no others."""
     words = torch.ones(tokenizer.vocabulary_size, dtype=torch.bool)
     words[list(tokenizer.hidden_ids)] = False
     known = real & words[tokens]
@@ -116,7 +117,8 @@ class MaskedLanguageModelTraining(TextTraining):
 
 @dataclass(frozen=True)
 class MaskedLanguageModelState(TokenizerState):
-    """The tokenizer, the length of pieces, and the fraction of tokens to predict."""
+    """The tokenizer, the maximum length of the pieces into which documents are cut, and the fraction of tokens to
+    predict."""
 
     tokenizer: Tokenizer
     context: int
@@ -155,8 +157,8 @@ def _build(config: TransformerConfig, state: MaskedLanguageModelState) -> nn.Mod
 
 
 class MaskedLanguageModel(ScoredTask):
-    """Trains with the cross-entropy of hidden tokens. Taggers and classifiers with the same sizes can start from such a
-    model (``--init``)."""
+    """Trains with the cross-entropy of hidden tokens. Taggers and classifiers whose networks have the same sizes can
+    start from the weights of such a model (``--init``)."""
 
     name = "masked-language-model"
     about = "fills in hidden words of a text"
@@ -189,7 +191,8 @@ class MaskedLanguageModel(ScoredTask):
         return MaskedBatch(hidden, lengths, chosen, tokens[chosen], [piece.line for piece in examples])
 
     def with_fixed_masks(self, examples: Sequence[Passage]) -> list[tuple[list[int], list[bool]]]:
-        """Return each piece with some tokens hidden, and which ones; the choice does not depend on batches."""
+        """Return each piece with some tokens hidden, and which ones were chosen. For the same pieces, the choice is
+        always the same, however they are put into batches."""
         generator = torch.Generator().manual_seed(VALIDATION_SEED)
         joined = torch.tensor([[token for piece in examples for token in piece.tokens]])
         real = torch.ones_like(joined, dtype=torch.bool)
@@ -229,7 +232,8 @@ class MaskedLanguageModel(ScoredTask):
 
     @torch.inference_mode()
     def probe(self, model: nn.Module, example: Passage) -> Probe:
-        """Return what the model now fills in for the masks of one piece, which are at the same positions every time."""
+        """Return what the model currently fills in for the hidden tokens of one piece; the same tokens are hidden every
+        time."""
         ((hidden, chosen),) = self.with_fixed_masks([example])
         places = [place for place, flag in enumerate(chosen) if flag]
         best = self.log_probabilities(model, hidden)[places].argmax(dim=-1).tolist()
