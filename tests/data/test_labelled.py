@@ -196,7 +196,7 @@ def test_a_tab_in_a_text_of_fasttext_ends_no_label(tmp_path: Path) -> None:
             ("__label__a", "so good"),
             ("__label__b", "not bad"),
         ]
-    with pytest.raises(FileError, match=r"line 1: it begins with several labels; .* set data\.label_separator\."):
+    with pytest.raises(FileError, match=r"line 1: the line begins with several labels; .* set data\.label_separator\."):
         read_labelled(write(file, "__label__a __label__b so good\n"))
 
 

@@ -71,7 +71,7 @@ BAD = {
     "symbol.csv": ("sequence,structure\nGGGA,..?.\n", "line 2: '?' at position 3 of the structure"),
     "empty.csv": ("sequence,structure\n", "There are no sequences"),
     "column.csv": ("id,letters,structure\nx,GGGA,....\n", "there is no column named 'sequence'"),
-    "range.ct": ("2 x\n1 G 0 2 3 1\n2 C 1 0 0 2\n", "line 1: base 1 pairs with base 3, but there are 2"),
+    "range.ct": ("2 x\n1 G 0 2 3 1\n2 C 1 0 0 2\n", "line 1: base 1 pairs with base 3, but the sequence has only 2 b"),
     "one-sided.ct": ("2 x\n1 G 0 2 2 1\n2 C 1 0 0 2\n", "base 2, which does not pair with base 1"),
     "cut.ct": ("3 x\n1 G 0 2 0 1\n", "expected base 2 of 3 in x"),
     "name.fa": (">x\n>y\nACGU\n", "line 1: the name 'x' is not followed by a sequence"),

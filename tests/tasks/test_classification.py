@@ -170,7 +170,7 @@ def test_a_table_is_asked_for_its_texts_and_any_other_file_for_its_lines(
     assert classifier.read_file(tmp_path / "a.csv")[0] == ["great film"]
     assert classifier.read_file(tmp_path / "a.txt")[0] == ["label,text", "bad,great film"]
     (tmp_path / "a.csv").write_text("y,review\nbad,great film\n")
-    with pytest.raises(FileError, match="line 1: no column is named, and most of the first column, such as 'y'"):
+    with pytest.raises(FileError, match="does not name the columns, and most cells of the first column, such as 'y'"):
         classifier.read_file(tmp_path / "a.csv")
 
 

@@ -1,9 +1,9 @@
 """Generate RNA sequences with hairpins, whose base pairs are known because this module chose them.
 
 A stem is two stretches of a sequence that pair base by base, one forwards and one backwards, with a loop between them.
-A molecule has one stem, two next to each other, one inside the other, or one followed by a decoy: a copy of its second
-stretch further along, which could pair with the first stretch too but does not, because it is farther away. All other
-bases are random.
+A molecule has one of four shapes: one stem; two stems next to each other; one stem inside another; or one stem followed
+by a decoy, a copy of the stem's second stretch further along, which could pair with the first stretch too but does not,
+because it is farther away. All other bases are random.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OFTEN = (0.27, 0.27, 0.18, 0.18, 0.05, 0.05)
 
 
 def generate_hairpins(count: int, seed: int, part: int = 0) -> list[Molecule]:
-    """Generate molecules. The same seed always gives the same molecules."""
+    """Return ``count`` random molecules. The same seed and ``part`` always give the same molecules."""
     draw = np.random.default_rng([seed, part])
     return [_molecule(draw, number) for number in range(1, count + 1)]
 

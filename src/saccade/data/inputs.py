@@ -40,15 +40,15 @@ DECIDED_BY = "add --lines if each line is a text"
 
 @dataclass(frozen=True)
 class LabelledFormat:
-    """The labels of a classifier, whether its training file had lines with a label, a space and a text, and the
-    separator between labels if a text may have any number of them."""
+    """What a classifier knows of its training file: the labels; whether each line was a label, a space and a text; and
+    the separator between the labels of a text, or None if each text has exactly one label."""
 
     labels: Collection[str]
     in_lines: bool = False
     separator: str | None = None
 
     def knows(self, cell: str) -> bool:
-        """Return whether the model knows all labels in a cell."""
+        """Return whether all labels in a cell of a table are among the model's labels."""
         return all(label in self.labels for label in self.split(cell))
 
     def split(self, cell: str) -> tuple[str, ...]:
@@ -71,11 +71,11 @@ def read_texts(
 ) -> tuple[list[str], str]:
     """Read the texts in a file, and return them with a phrase that says how the file was read.
 
-    ``columns`` are the columns that were read from the training table; the texts are in ``columns[wanted]``. The other
-    columns may be missing, or None. See `read_columns` for ``in_order``, ``header`` and ``separator``. A file that is
-    not a table has one text per line or, if the training file had labels, a label and a text per line. With ``lines``,
-    each line is a text, whatever it looks like. ``chosen`` says that the user chose the columns for this file; if it is
-    not a table, the only columns are the label and the text, which are columns 0 and 1.
+    ``columns`` are the columns that were read from the training table; the texts are in ``columns[wanted]``. The file
+    need not have the other columns, which may also be None. See `read_columns` for ``in_order``, ``header`` and
+    ``separator``. A file that is not a table has one text per line or, if the training file had labels, a label and a
+    text per line. With ``lines``, each line is a text, whatever it looks like. ``chosen`` says that the user chose
+    ``columns`` for this file; of a file that is not a table, only columns 0 (labels) and 1 (texts) can be chosen.
     """
     if columns and not lines and table_format(path) in TABLES:
         return _table_texts(path, columns, wanted, in_order, labelled, header, encoding, skip_bad, separator)
@@ -103,8 +103,8 @@ def read_pairs(
     separator: str | None = None,
 ) -> tuple[list[tuple[str, ...]], str]:
     """Read pairs of texts from a table, and return them with a phrase that says how the file was read. ``columns`` are
-    the column of the label, which may be missing, and those of the two texts. A table with only two columns need not
-    name them: they are the texts."""
+    the column of labels (or None), which the file need not have, and the columns of the two texts. A table with only
+    two columns needs no header: they are the two texts."""
     texts = columns[1:]
     bad: list[str] | None = [] if skip_bad else None
     name, _ = choose_encoding(path, encoding)
@@ -139,9 +139,10 @@ def read_prompts(
     separator: str | None = None,
     **_: Any,
 ) -> tuple[list[str], str]:
-    """Read the texts in a column of a table, or the lines of another file. If the first word of each training line was
-    a label (``labelled``), it is left out, unless ``lines`` says that each line is a text. ``chosen`` says that the
-    user chose the column for this file, which must then be a table."""
+    """Read the texts in a column of a table, or the lines of another file, and return them with a phrase that says how
+    the file was read. If the training file had a label as the first word of each line (``labelled``), the first word of
+    each line is left out here too, unless ``lines`` says that the whole line is the text. ``chosen`` says that the user
+    chose the column for this file, which must then be a table."""
     if suffix(path) in TABLES and not lines:
         return read_texts(path, [parse_column(column)], in_order=("text",), encoding=encoding, separator=separator)
     if chosen:
@@ -238,8 +239,9 @@ def _check_labels(path: Path, found: Sequence[str], labelled: LabelledFormat) ->
     """Refuse a table without a header if its first column does not contain the model's labels."""
     if found and 2 * sum(map(labelled.knows, found)) <= len(found):
         raise FileError(
-            f"{path}, line 1: no column is named, and most of the first column, such as {found[0][:40]!r}, is not a "
-            f"label of this model; say which column has the texts, such as --columns 0, or {DECIDED_BY}."
+            f"{path}, line 1: the line does not name the columns, and most cells of the first column, such as "
+            f"{found[0][:40]!r}, are not labels of this model; say which column has the texts, such as --columns 0, or "
+            f"{DECIDED_BY}."
         )
 
 
@@ -292,9 +294,10 @@ def read_words(
     lines: bool = False,
     has_labels: bool | None = None,
 ) -> tuple[list[Any], str]:
-    """Read sentences as lists of words if the file is CoNLL-U or has columns; otherwise read one text per line. With
-    features, each word is a list of the word and its features. If ``has_labels`` is given, the file has columns, and it
-    says whether one of them has labels; otherwise `in_columns` finds out."""
+    """Read sentences as lists of words if the file is CoNLL-U or has columns, and otherwise one text per line; return
+    them with a phrase that says how the file was read. If there are ``feature_columns``, a list of the word and its
+    features takes the place of each word. ``has_labels`` says that the file has columns, and whether one of them has
+    labels; if it is None, `in_columns` finds out."""
     name, _ = choose_encoding(path, encoding)
     if lines:
         return read_texts(path, encoding=encoding, lines=True)
@@ -336,10 +339,10 @@ def suffix_of(
     encoding: str | None = None,
     separator: str | None = None,
 ) -> str:
-    """Return the suffix that fits the content of a stream, which has no file name. ``trained`` is the suffix of the
-    training file, and ``columns`` are its columns, unless the user chose columns for this stream (``chosen``).
-    ``in_order`` are the columns that a table need not name. ``label`` is the column of labels, and a function that says
-    whether the model knows a label."""
+    """Return the suffix of the format that fits the content of a stream such as standard input, which has no file name.
+    ``trained`` is the suffix of the training file. ``columns`` are the columns of the training file or, if ``chosen``,
+    those that the user chose for this stream. ``in_order`` are the columns of a table without a header. ``label`` is
+    the column of labels, and a function that says whether the model knows a label."""
     encoding, _ = choose_encoding(path, encoding)
     lines = [text for _, text in islice(read_lines(path, encoding), LOOKED_AT) if text.strip()]
     if not lines:

@@ -78,13 +78,13 @@ def read_labelled(
     label_separator: str | None = None,
     separator: str | None = None,
 ) -> tuple[list[LabelledText], LabelReport]:
-    """Read labelled texts from a table, which its suffix or its tabs reveal, or from lines with a label, a space and
-    a text.
+    """Read labelled texts from a table, which is recognised by its suffix or its tabs, or from lines with a label, a
+    space and a text.
 
     If a table has no header and no columns are chosen, its first column is the label. Blank lines are skipped. A label
     without a text, or a text without a label, is an error; with ``skip_bad`` it is skipped and counted. With
-    ``second_column``, each label belongs to two texts; with ``label_separator``, the mark between labels, a text
-    can have any number of them, even none. ``separator`` separates the cells of a CSV file (see `read_columns`).
+    ``second_column``, each label belongs to two texts. With ``label_separator``, which separates the labels of one
+    text, a text can have any number of labels, even none. ``separator`` is that of the cells of a CSV file.
     """
     bad: list[str] | None = [] if skip_bad else None
     is_table = table_format(path) in TABLES
@@ -152,8 +152,8 @@ def _texts(
             continue
         if label.startswith(FASTTEXT) and any(text.startswith(FASTTEXT) for text in texts):
             refuse_or_skip(
-                f"{file}, line {line}: it begins with several labels; write a table with a column of labels, and set "
-                "data.label_separator.",
+                f"{file}, line {line}: the line begins with several labels; write a table with a column of labels, and "
+                "set data.label_separator.",
                 bad,
             )
         elif all(texts) and (label or separator is not None):

@@ -53,7 +53,8 @@ Item = TypeVar("Item", bound=Labelled)
 
 @dataclass(frozen=True)
 class LabelReport:
-    """How many examples of a file were read, kept and dropped, and why; their lengths, and their labels."""
+    """How many examples of a file were read and kept, and why the others were dropped; the lengths and the labels of
+    those that were kept."""
 
     file: str
     unit: str  # what the examples are called: "sentences" or "texts"
@@ -82,7 +83,7 @@ class LabelReport:
 def collect(
     file: str, examples: Iterable[Item], *, unit: str, max_length: int | None = None, notes: Sequence[str] = ()
 ) -> tuple[list[Item], LabelReport]:
-    """Return the examples that are not too long, and a report on all of them.
+    """Return the examples of at most ``max_length`` words, and a report on all examples of the file.
 
     Duplicates are reported but kept, because they may show how frequent a text is.
     """
@@ -114,8 +115,9 @@ def collect(
 
 
 def note_unseen(examples: Iterable[Labelled | LabelledImage], known: Collection[str]) -> list[str]:
-    """Return a note on labels that do not occur in the training data, if any. A model cannot predict them, so they
-    count as errors. If most labels are unknown, the file must be meant for another model, and is refused."""
+    """Return a list with a note on the labels that do not occur in the training data (``known``), or an empty list. A
+    model cannot predict such labels, so they count as errors. If most labels are unknown, the file must be meant for
+    another model, and an error is raised."""
     total, unseen = 0, []  # the unseen labels, with the place of each in words
     for example in examples:
         labels = _labels(example)

@@ -55,9 +55,9 @@ def read_lines(path: str | Path, encoding: str | None = None) -> Iterator[tuple[
     """Yield the lines of a text file, without their endings, and their numbers from 1, one line in memory at a time.
 
     Only a line feed ends a line, with or without a carriage return before it. Python's own text mode would also end a
-    line at a lone carriage return, and `str.splitlines` at U+2028, U+0085 or a vertical tab. But these occur inside
-    sentences, and one line too many would shift every pair after it. A byte order mark is skipped. Without an encoding,
-    `choose_encoding` finds one.
+    line at a lone carriage return, and `str.splitlines` at U+2028, U+0085 or a vertical tab. But these characters occur
+    inside sentences, and in two parallel files, one line too many would pair every later sentence with the wrong one. A
+    byte order mark is skipped. Without an encoding, `choose_encoding` finds one.
     """
     encoding = encoding or choose_encoding(path)[0]
     return _utf8_lines(path) if codecs.lookup(encoding).name == "utf-8" else _encoded_lines(path, encoding)
@@ -161,9 +161,9 @@ def choose_encoding(path: str | Path, given: str | None = None) -> tuple[str, tu
     told apart reliably: the file is refused. UTF-8 with a few invalid bytes is an error too, because any other encoding
     would garble the rest.
 
-    If an encoding is ``given``, it is used. But if the file is also valid UTF-8, it is refused, because a model that is
-    trained on it would read similar files as UTF-8; for a `ChosenEncoding` there is only a note, and an
-    `InheritedEncoding` is not used.
+    If an encoding is ``given``, it is used. But if the file is also valid UTF-8, and not just ASCII, an error is
+    raised, because a model that is trained on the file would later read similar files as UTF-8. A `ChosenEncoding` is used
+    in this case too, with a note; an `InheritedEncoding` is not used, and the file is read as UTF-8.
     """
     if given is not None:
         return _given_encoding(path, given)

@@ -22,12 +22,13 @@ _COLUMNS = ("word", "phonemes", "stress", "class")
 
 
 def read_nettalk(path: str | Path) -> tuple[list[Pair], Report]:
-    """Read the words in a nettalk.data file. The source is the letters, and the target the symbols that are not silent.
+    """Read the words in a nettalk.data file. The source of a pair is the letters of a word, and the target its phoneme
+    symbols without the silent ones.
 
     Empty lines, lines that start with "#", and the description at the start of the published file are skipped.
-    `Pair.line` is the number of a word, counting from 1 without skipped lines. `Pair.alignment` has links (letter,
-    symbol). Words with several pronunciations and repeated lines are kept, because dropping them would change
-    the test set.
+    `Pair.line` is the number of a word, counting from 1 without skipped lines. `Pair.alignment` has the links between
+    letters and symbols, as pairs of indices. Words with several pronunciations and repeated lines are kept, because
+    dropping them would change the test set.
     """
     collector = PairCollector(Cleaning(empty=False, duplicates=False), unit="characters", length=len)
     number = 0

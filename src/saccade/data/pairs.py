@@ -35,7 +35,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Cleaning:
-    """Which pairs are dropped. Faults of pairs that are not dropped are still counted in the report.
+    """Which faulty pairs are dropped. Faulty pairs that are kept are still counted in the report.
 
     To score a test set unchanged, use `Cleaning(empty=False, duplicates=False)`.
     """
@@ -57,7 +57,7 @@ def count_words(text: str) -> int:
 
 
 class PairCollector:
-    """Collects pairs as they are read, keeps the good ones and counts the rest."""
+    """Collects pairs as they are read, drops the faulty ones that ``cleaning`` excludes, and counts all faults."""
 
     def __init__(
         self, cleaning: Cleaning | None = None, *, unit: str = "words", length: Callable[[str], int] = count_words
@@ -72,7 +72,7 @@ class PairCollector:
         self._found: dict[str, list[int]] = defaultdict(list)  # finding -> line numbers
 
     def add(self, pair: Pair) -> None:
-        """Keep the pair, or record why it was dropped."""
+        """Add the pair to ``pairs``, unless it is dropped, and record its fault, if it has one."""
         self._read += 1
         lengths = (self._length(pair.source), self._length(pair.target))
         fault = self._fault(pair, lengths)
@@ -178,9 +178,9 @@ def read_table(
 ) -> tuple[list[Pair], Report]:
     """Read pairs from two columns of a .tsv, .csv or .jsonl file, given by name or by number from 0.
 
-    `header` says whether the first line of a TSV or CSV file names the columns. If it is None, this is detected, and
-    in the same way the `separator` of a CSV file (see `read_columns`).
-    White space around a text is removed, and a line break inside it becomes a space.
+    `header` says whether the first line of a TSV or CSV file names the columns, and `separator` separates the cells of
+    a CSV file; if one of them is None, it is detected (see `read_columns`). White space around a text is removed, and a
+    line break inside it becomes a space.
     """
     collector = PairCollector(cleaning)
     bad: list[str] | None = [] if skip_bad else None

@@ -15,15 +15,17 @@ _VALIDATION = re.compile(r"(?i)(?<![a-z])(dev|val|valid|validation)(?![a-z])")
 
 
 def column(name: str) -> str | int:
-    """Return a column as a number, counting from 0, if the text has only digits, and otherwise as a name."""
+    """Return the column that a recipe names: a number, counting from 0, if ``name`` has only digits, and otherwise
+    ``name`` itself."""
     return int(name) if name.isdecimal() else name
 
 
 def part_prefixes(files: Sequence[Path]) -> tuple[str, ...]:
-    """Decide which files are for training, validation and test; return the prefix of the keys in ``[data]`` for each.
+    """Decide which of up to three files is for training, validation or test. Return for each file the prefix of its
+    keys in the recipe's section ``[data]``: empty for training, ``validation_`` or ``test_``.
 
     The second of two files is for test, unless its name says that it is for validation. If there is no file for
-    validation, it is later split off from training.
+    validation, examples for it are later split off from those for training.
     """
     if len(files) == 2 and not _VALIDATION.search(files[1].name):
         return ("", "test_")

@@ -30,7 +30,7 @@ def count_pixels(encoded: Any) -> int:
 
 
 def decode_picture(encoded: Any) -> Image.Image:
-    """Decode a PNG or JPEG file in base64."""
+    """Return the picture, in colour, in a PNG or JPEG file that is encoded in base64."""
     try:
         return _opened(encoded).convert("RGB")
     except _UNREADABLE as error:

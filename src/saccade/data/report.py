@@ -1,4 +1,4 @@
-"""The report on files of pairs, which a training run shows first."""
+"""The report on the files from which pairs of texts were read, which a training run shows before it trains."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHOWN = 10
 
 @dataclass(frozen=True)
 class Finding:
-    """The lines that have one kind of fault."""
+    """How many lines have one kind of fault, which are the first of them, and whether they were dropped."""
 
     kind: str  # a key of FINDINGS
     count: int
@@ -44,7 +44,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Lengths:
-    """The distribution of lengths."""
+    """A summary of the lengths of texts: their mean, median, 95th percentile and maximum."""
 
     mean: float
     median: float
@@ -82,7 +82,7 @@ class Report:
         return self.read - self.kept
 
     def finding(self, kind: str) -> Finding:
-        """Return the finding with this key of `FINDINGS`."""
+        """Return the finding of this kind, which is a key of `FINDINGS`."""
         return next(finding for finding in self.findings if finding.kind == kind)
 
     def rows(self) -> list[tuple[str, str]]:

@@ -16,7 +16,8 @@ PARTS = {"train": range(8), "validation": range(8, 9), "test": range(9, 10)}
 
 
 def reversals(count: int, seed: int, split: str = "train") -> list[Pair]:
-    """Return ``count`` different texts of 5 letters (or all of a split), with their reverses and true links."""
+    """Return ``count`` different pairs of a split, or all of them if the split has fewer: a text of 5 letters, its
+    reverse, and the true links between their letters."""
     texts = ["".join(letters) for letters in product(LETTERS, repeat=LENGTH)]
     random.Random(0).shuffle(texts)  # the same order for every seed, so that the splits are always the same
     own = [text for number, text in enumerate(texts) if number % 10 in PARTS[split]]

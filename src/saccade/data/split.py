@@ -30,7 +30,7 @@ Item = TypeVar("Item", bound=Sourced)
 
 @dataclass(frozen=True)
 class Parts(Generic[Item]):
-    """The three parts of a corpus, each in the order of its file."""
+    """The three parts of a corpus, each in the original order."""
 
     train: list[Item]
     validation: list[Item]
@@ -65,8 +65,8 @@ def split(
 
     A hash of the source and the seed gives each source a number between 0 and 1. The sources with the lowest numbers
     are for test and those with the highest for validation, with at least one source each. If the size is a number of
-    pairs, sources are added until it is reached. With ``labels``, a source stays in training if one of its labels would
-    otherwise be missing there, because a label that is not in training cannot be learned.
+    pairs, sources are added until they have that many pairs. With ``labels``, a source stays in training if one of its
+    labels would otherwise be missing there, because a label that is not in training cannot be learned.
     """
     places = {source: _place(source, seed) for source in {pair.source for pair in pairs}}
     ordered = sorted(places, key=lambda source: (places[source], source))
@@ -133,18 +133,18 @@ def _prefix(ordered: list[str], places: dict[str, float], copies: Counter[str], 
 def split_by_line(
     pairs: Iterable[Pair], every: int = 10, test_remainder: int = 0, validation_remainder: int = 9
 ) -> Parts[Pair]:
-    """Split by line number: the remainder when it is divided by `every` decides whether a line is for test or
-    validation.
+    """Split by line number: if the remainder of dividing it by `every` is `test_remainder` or `validation_remainder`,
+    the line is for test or validation, and otherwise for training.
 
     Training lines whose source is also in test or validation (another pronunciation of the same spelling) are removed.
     """
     if not (every > 1 and 0 <= test_remainder < every and 0 <= validation_remainder < every):
         raise OptionError(
-            f"The remainders for every {every} lines must be from 0 to {every - 1}, not {test_remainder} and "
-            f"{validation_remainder}."
+            f"With every = {every}, test_remainder and validation_remainder must be from 0 to {every - 1}, not "
+            f"{test_remainder} and {validation_remainder}."
         )
     if test_remainder == validation_remainder:
-        raise OptionError(f"Test and validation both have the remainder {test_remainder}; they must be different.")
+        raise OptionError(f"test_remainder and validation_remainder are both {test_remainder}; they must be different.")
     parts: dict[int, list[Pair]] = {remainder: [] for remainder in range(every)}
     everything = list(pairs)
     for pair in everything:

@@ -1,7 +1,7 @@
 """Read RNA sequences and their base pairs from tables, dot-bracket files, connectivity tables (CT) and FASTA files.
 
-A structure is a list of partners: ``partners[i]`` is the base that base i pairs with, counted from 0, or -1 if base i
-is unpaired.
+A structure is a list of partners: ``partners[i]`` is the index of the base that base i pairs with, counted from 0, or
+-1 if base i is unpaired.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def partners_of(pairs: Iterable[tuple[int, int]], length: int) -> tuple[int, ...
 
 
 def check_sequence(text: str, where: str) -> str:
-    """Return the sequence in capital letters, with U for T. The error names the first letter that is not a base."""
+    """Return the sequence in capital letters, with U for T. Raises an error that names the first letter that is not a
+    base."""
     sequence = "".join(text.split()).upper().replace("T", "U")
     if not sequence:
         raise FileError(f"{where}: the sequence is empty.")
@@ -131,7 +132,10 @@ def to_dot_bracket(partners: Sequence[int]) -> str:
                 text[i], text[j] = kind[0], kind[1]
                 break
         else:
-            raise OptionError(f"Base pairs cross more than {len(BRACKETS)} times, too often for dot-bracket notation.")
+            raise OptionError(
+                f"So many base pairs cross each other that dot-bracket notation would need more than {len(BRACKETS)} "
+                "kinds of brackets."
+            )
     return "".join(text)
 
 
@@ -254,7 +258,10 @@ def _from_connectivity_table(path: Path, encoding: str) -> Iterator[Molecule]:
         where = f"{path}, line {first}"
         for place, partner in enumerate(partners):
             if partner >= length:
-                raise FileError(f"{where}: base {place + 1} pairs with base {partner + 1}, but there are {length}.")
+                raise FileError(
+                    f"{where}: base {place + 1} pairs with base {partner + 1}, but the sequence has only "
+                    f"{counted(length, 'base')}."
+                )
             if partner >= 0 and partners[partner] != place:
                 raise FileError(
                     f"{where}: base {place + 1} pairs with base {partner + 1}, which does not pair with base "

@@ -48,7 +48,8 @@ Row = tuple[int, list[str]]  # line number, cells
 
 
 class ChosenSeparator(str):
-    """A separator that the user gave for a file to predict or to score. Files that are not .csv are then refused."""
+    """A separator that the user gave for a file to predict or to score. With it, a file that is not read as a .csv file
+    is refused."""
 
 
 def refuse_separator(path: str | Path, separator: str | None) -> None:
@@ -58,8 +59,9 @@ def refuse_separator(path: str | Path, separator: str | None) -> None:
 
 
 def table_format(path: str | Path) -> str:
-    """Return the suffix that decides how a file is read: that of its name or, if it is not known, ``.tsv`` if all lines
-    have the same number of tabs. A ``.json`` file is refused, because it is one value, not one row per line."""
+    """Return the suffix that decides how a file is read: that of its name or, if that is not the suffix of a table but
+    all lines have the same number of tabs, ``.tsv``. A ``.json`` file is refused, because it is one value, not one row
+    per line."""
     own = suffix(path)
     if own == ".json":
         raise FileError(
@@ -87,9 +89,9 @@ def read_columns(
     separates the cells of a CSV file; by default, `find_separator` finds it.
 
     If `header` is None, the first line of a TSV or CSV file is a header if it contains all the requested names, in
-    upper or lower case. A file without these names is refused, unless the names are those of `in_order`, which are
-    defaults and not chosen by the user: they then stand for the columns in order, and the file must not have other
-    columns.
+    upper or lower case. A file without these names is refused, with one exception: if the requested `columns` are
+    `in_order`, the names that are used if the user chooses none, the file may have no header; it must then have just
+    these columns, in this order.
     """
     kind = table_format(path)
     name, notes = choose_encoding(path, encoding)
@@ -164,7 +166,7 @@ def note_skipped(bad: list[str] | None) -> tuple[str, ...]:
 
 
 def split_line(line: str, delimiter: str) -> list[str]:
-    """Split a single line into cells. Cells may have quotes, except in a line with tabs."""
+    """Split a single line into cells at this delimiter. Cells may be quoted, unless the delimiter is a tab."""
     if delimiter == "\t":
         return line.split("\t")
     try:
@@ -183,7 +185,8 @@ def find_separator(
     path: str | Path, encoding: str, columns: Sequence[Column], in_order: Sequence[Column] = (), kind: str | None = None
 ) -> str:
     """Return the separator of a .tsv or .csv file from which these columns are read. In a .csv file, it is the one that
-    separates these names in the first line or, if the line lacks them, the one that `choose_separator` finds."""
+    separates the names of these columns in the first line or, if that line does not name them, the one that
+    `choose_separator` finds."""
     if (kind or table_format(path)) == ".tsv":
         return "\t"
     lines = [text for _, text in islice(read_lines(path, encoding), LOOKED_AT)]
@@ -200,9 +203,9 @@ def find_separator(
 
 
 def choose_separator(path: str | Path, lines: Sequence[str], is_readable: Callable[[int], bool]) -> str:
-    """Return the separator of these lines of a .csv file: the only one that divides all lines into the same number of
-    cells, at least two, with quotes only around whole cells. ``is_readable`` says whether a row may have
-    this many cells. If none fits, return a comma; if several do, raise an error."""
+    """Return the separator of these lines of a .csv file: the only one that divides nearly all lines into the same
+    number of cells, at least two, with quotes only around whole cells. ``is_readable`` says whether a row may have this
+    many cells. If no separator fits, return a comma; if several do, raise an error."""
     found = {mark: _fit(lines, mark, is_readable) for mark in SEPARATORS}
     fits = {mark: fit for mark, fit in found.items() if fit[1] >= MOST}
     best = [mark for mark, fit in fits.items() if fit[:2] == (True, 1.0)] or [

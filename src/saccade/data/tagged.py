@@ -214,9 +214,11 @@ def _column_words(
 
 
 def without_labels(word: str | None, label: str | None, features: Sequence[str]) -> tuple[str | None, list[str]]:
-    """Return the columns of words and features in a file that lacks the labels of the training files.
+    """Return the column of words and the columns of features in a file that is like the training files, whose columns
+    are given, but has no column of labels.
 
-    If columns are given by number, they are in the same order as in the training files.
+    Names of columns stay the same. If columns are given by number, the file is expected to have only words and
+    features, in the same order as in the training files, and their numbers in this file are returned.
     """
     columns = [word or "0", *features, label or "-1"]
     if not all(map(_is_number, columns)):
@@ -230,11 +232,12 @@ def without_labels(word: str | None, label: str | None, features: Sequence[str])
 def in_columns(
     path: Path, columns: Sequence[str | None], separator: str | None, encoding: str, known: Collection[str]
 ) -> bool | None:
-    """Return whether the columns of a file include labels, or None if it has no columns but one text per line.
+    """Return whether one of the columns of a file has labels, or None if the file has no columns but one text per line.
 
     ``columns`` are those of the words, the labels and the features in the training files. A file has columns if its
     first line names them, if tabs or the given ``separator`` divide its lines, or if most cells in the column of labels
-    are ``known``. It has no labels if it has one column less than the training files. Raises an error if in doubt.
+    are ``known`` labels. It has no labels if it has one column less than the training files. Raises an error if a file
+    can be read in both ways.
     """
     looked_at = (text for _, text in islice(read_lines(path, encoding), LOOKED_AT))
     lines = [text for text in looked_at if text.strip() and not text.startswith(DOCUMENT_START)]
@@ -256,7 +259,7 @@ def in_columns(
     count = sum(label in known for label in found)
     if is_divided and 2 * count < len(found) and set(found) != {"_"}:
         raise FileError(
-            f"{path}: most of column {every[1]}, such as {found[0]!r}, is not a label of this model; say with "
+            f"{path}: most cells of column {every[1]}, such as {found[0]!r}, are not labels of this model; say with "
             "--columns which columns have the words, the labels (- if there are none) and the features."
         )
     if width > 1 and (is_divided or 2 * count >= len(rows) > 1):

@@ -29,7 +29,7 @@ MOST_AGENTS = 512
 
 @dataclass(frozen=True)
 class Tracks:
-    """Where each agent is in each frame."""
+    """The position of each agent in each frame."""
 
     frames: dict[int, dict[str, tuple[float, float]]]  # frame -> agent -> position
     lines: dict[int, int]  # frame -> its first line in the file
@@ -39,7 +39,7 @@ class Tracks:
 
 @dataclass(frozen=True)
 class Scene:
-    """Successive time steps, with the positions of the agents that are present at all of them."""
+    """A window of successive time steps, with the positions of the agents that are present at all of them."""
 
     positions: Float[np.ndarray, "T N 2"]
     past: int  # the number of observed time steps; the others are to be predicted
@@ -55,7 +55,8 @@ class Scene:
 
 
 def read_tracks(path: Path, step: int | None = None) -> Tracks:
-    """Read the tracks in a file. ``step`` is the number of frames per time step; by default, the most frequent one."""
+    """Read the tracks in a file. ``step`` is the number of frames per time step; by default, the most frequent
+    difference between one frame number in the file and the next."""
     rows: list[tuple[int, float, float, float, float]] = []
     for line, text in read_lines(path):
         cells = [cell for cell in _SEPARATOR.split(text.strip()) if cell]
@@ -84,7 +85,7 @@ def _is_number(text: str) -> bool:
 
 
 def tracks_of(rows: Iterable[tuple[int, float, float, float, float]], file: str, step: int | None = None) -> Tracks:
-    """Collect tracks from rows of line, frame, agent, x and y."""
+    """Collect tracks from rows (line number, frame, agent, x, y). See `read_tracks` for ``step``."""
     frames: dict[int, dict[str, tuple[float, float]]] = {}
     lines: dict[int, int] = {}
     for line, frame, agent, x, y in rows:
@@ -104,9 +105,10 @@ def tracks_of(rows: Iterable[tuple[int, float, float, float, float]], file: str,
 
 
 def windows(tracks: Tracks, past: int, future: int, *, stride: int = 1, least_agents: int = 1) -> list[Scene]:
-    """Cut tracks into windows of ``past`` observed and ``future`` further time steps.
+    """Cut tracks into windows of ``past`` observed time steps and ``future`` time steps to be predicted.
 
-    A window has the agents that are present at all of its time steps.
+    A window has the agents that are present at all of its time steps. A window begins at every ``stride``-th frame of
+    the file; those with fewer than ``least_agents`` agents are left out.
     """
     found = []
     for place, frame in enumerate(tracks.frames):
@@ -118,7 +120,7 @@ def windows(tracks: Tracks, past: int, future: int, *, stride: int = 1, least_ag
 
 
 def last_window(tracks: Tracks, past: int) -> Scene:
-    """Return the last ``past`` time steps, with the agents that are present at all of them."""
+    """Return a window with the last ``past`` time steps, and the agents that are present at all of them."""
     last = next(reversed(tracks.frames))
     window = _window(tracks, last - (past - 1) * tracks.step, past, past)
     if window is None:

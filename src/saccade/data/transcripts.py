@@ -1,8 +1,9 @@
-"""Long texts with a question at the end, to measure what a network forgets (lecture 002's 20-page transcript).
+"""Long texts with a question at the end, to measure what a network forgets, as lecture 002 asks about a transcript of
+20 pages: what was said in it, and how often.
 
 - ``recall``: a text first says who likes which colour, then other things, and finally asks for one of the colours. The
-  number of words between a statement and its question is the distance.
-- ``counting``: how often a word occurs in a text of a given length.
+  distance is the number of other words in between.
+- ``counting``: a text of a given length, and the question how often a word occurs in it.
 
 The split of a text depends on a hash of the text, so no text is in two splits.
 """

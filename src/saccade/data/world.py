@@ -1,11 +1,12 @@
-"""Generate scenes of walking agents in which it is known who depends on whom.
+"""Generate scenes of walking agents in which it is known which agent's path depends on which other agent.
 
-Each scene has some of these groups, and strangers who walk straight ahead:
+Each scene has two or three of the following, always with at least one follower:
 
 - A follower walks where its leader walked a few time steps before. The leader turns in the observed past and
-the follower in the future, so only the leader's past shows the follower's future.
+  the follower in the future, so only the leader's past shows the follower's future.
 - When the paths of two agents cross, the one that would arrive later slows down for the other.
 - Two friends walk side by side and turn together.
+- A stranger walks straight ahead.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ _MOMENTS = PAST + FUTURE
 
 @dataclass(frozen=True)
 class WorldScene(Scene):
-    """A scene with its true links (agent, agent that it depends on), as indices of agents."""
+    """A scene with its true links: for each dependent agent, its index and that of the agent it depends on."""
 
     links: tuple[tuple[int, int], ...] = ()
 
 
 def generate_scenes(count: int, seed: int, part: int = 0) -> list[WorldScene]:
-    """Generate scenes. The same seed always gives the same scenes."""
+    """Return ``count`` random scenes. The same seed and ``part`` always give the same scenes."""
     draw = np.random.default_rng([seed, part])
     return [_scene(draw, number) for number in range(count)]
 
