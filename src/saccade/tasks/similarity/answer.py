@@ -19,7 +19,7 @@ __all__ = ["SimilarityAnswer"]
 
 @dataclass(frozen=True)
 class SimilarityAnswer(Answer):
-    """The vector of a text, or the vectors of two texts and their cosine."""
+    """The vector of a text, or the vectors of two texts and the cosine of the angle between them."""
 
     texts: tuple[str, ...]
     vectors: tuple[list[float], ...] = field(repr=False)
@@ -28,7 +28,7 @@ class SimilarityAnswer(Answer):
 
     @property
     def text(self) -> str:  # type: ignore[override]
-        """The cosine, or all numbers of the vector."""
+        """The cosine if there are two texts; otherwise all numbers of the vector."""
         if self.score is not None:
             return f"{self.score:.4f}"
         return " ".join(f"{number:.6f}" for number in self.vectors[0])
@@ -38,7 +38,7 @@ class SimilarityAnswer(Answer):
 
     @cached_property
     def view(self) -> View:
-        """What the model looks at in the first text."""
+        """The attention of the model while it reads the first text."""
         return self.compute_attention()
 
     def terminal(self) -> Iterator[RenderableType]:

@@ -1,4 +1,4 @@
-"""Pairs of texts with a score that says how similar they are."""
+"""Read pairs of texts, each with a score that says how similar people find the two."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class SimilarityFiles(DataReader[ScoredPair]):
 
     @classmethod
     def read(cls, settings: SimilarityData, seed: int) -> Splits[ScoredPair]:
-        raise OptionError("Saccade does not train sentence encoders; it opens those of other libraries.")
+        raise OptionError("Saccade does not train sentence encoders; it only opens those that other libraries train.")
 
     @classmethod
     def read_for_scoring(cls, settings: SimilarityData, say: Say = lambda note: None) -> list[ScoredPair]:
@@ -82,7 +82,7 @@ class SimilarityFiles(DataReader[ScoredPair]):
 
     @classmethod
     def recommend(cls, splits: Splits[ScoredPair], size: Size) -> dict[str, Any]:
-        raise OptionError("Saccade does not train sentence encoders; it opens those of other libraries.")
+        raise OptionError("Saccade does not train sentence encoders; it only opens those that other libraries train.")
 
     @classmethod
     def identity(cls, example: ScoredPair) -> bytes:

@@ -1,4 +1,4 @@
-"""An opened sentence encoder: one text in, its vector out; two texts in, how similar they are."""
+"""An opened sentence encoder: for one text, the answer is its vector; for two texts, also how similar they are."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ SEPARATORS = ("\t", "|||")
 
 
 class SimilarityPredictor(TextInputPredictor):
-    """An opened sentence encoder. Give the two texts as a list, or as one string with a tab or ``|||`` between them."""
+    """An opened sentence encoder. An input is one text, or two texts to compare: a list of both, or one string with a
+    tab or ``|||`` between them."""
 
     input_types = (str, list, tuple)
     input_name = "a text or two texts"
@@ -67,7 +68,7 @@ class SimilarityPredictor(TextInputPredictor):
     def prepare(self, given: Any, number: int = 1) -> tuple[tuple[str, ...], list[list[int]]]:
         texts = _texts(given)
         if len(texts) > 2:
-            raise OptionError(f"Text {number} has {len(texts)} parts; give one text, or two with a tab between them.")
+            raise OptionError(f"Input {number} has {len(texts)} texts; give one text, or two with a tab between them.")
         ids = self.task.framed(texts)
         for text, one in zip(texts, ids, strict=True):
             self._check_length(text, one)

@@ -47,7 +47,7 @@ class SimilarityState(TokenizerState):
     def prepare(
         cls, settings: Mapping[str, Any], train: Sequence[ScoredPair], tokenizer: Tokenizer | None = None
     ) -> Self:
-        raise OptionError("Saccade does not train sentence encoders; it opens those of other libraries.")
+        raise OptionError("Saccade does not train sentence encoders; it only opens those that other libraries train.")
 
     @classmethod
     def adopt(cls, model: Pretrained, tokenizer: ForeignTokenizer) -> Self:
@@ -63,7 +63,7 @@ class SimilarityState(TokenizerState):
 
 @dataclass(frozen=True)
 class SimilarityBatch(Batch):
-    """First texts, then second texts, padded to one length."""
+    """The first texts of all pairs, then their second texts, padded to the same length."""
 
     tokens: Int[Tensor, "2B N"]
     lengths: Int[Tensor, " 2B"]
@@ -106,7 +106,7 @@ class Similarity(ScoredTask):
         return SimilarityBatch(tokens, lengths, scores, [pair.line for pair in examples])
 
     def framed(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the ids of each text as the model reads it."""
+        """Return the token ids of each text, with the special tokens that the model expects around it."""
         return [self.state.tokenizer.framed(ids) for ids in self.state.tokenizer.encode_ids(texts)]
 
     def loss(self, model: nn.Module, batch: SimilarityBatch) -> Loss:
@@ -121,7 +121,7 @@ class Similarity(ScoredTask):
         batch_size: int = BATCH_TOKENS,
         check_cancelled: CheckCancelled = lambda: None,
     ) -> Float[Tensor, "n D"]:
-        """Return the vector of each text, given as ids; texts of similar length share a batch."""
+        """Return the vector of each text, which is given as token ids; texts of similar length are encoded together."""
         found: dict[int, Tensor] = {}
         sizes = np.array([[max(1, len(ids))] for ids in texts])
         most = max(batch_size, int(sizes.max(initial=1)))
@@ -135,7 +135,8 @@ class Similarity(ScoredTask):
     def scores(
         self, model: nn.Module, examples: Sequence[ScoredPair], batch_size: int, check_cancelled: CheckCancelled
     ) -> dict[str, float]:
-        """Return how well the cosines follow the scores: the correlation of their values, and of their ranks."""
+        """Return the correlation between the cosines and people's scores, of their values (Pearson) and of their ranks
+        (Spearman), in percent."""
         first, second = (
             self.vectors(model, self.framed(texts), batch_size, check_cancelled)
             for texts in ([pair.first for pair in examples], [pair.second for pair in examples])

@@ -44,7 +44,7 @@ class TaggingAnswer(Answer):
 
     @property
     def text(self) -> str:  # type: ignore[override]
-        """The words, each with a slash and its label."""
+        """The words, each followed by a slash and its label, such as "The/DET cat/NOUN"."""
         return " ".join(f"{word}/{tag}" for word, tag in zip(self.words, self.tokens, strict=True))
 
     @property

@@ -53,7 +53,8 @@ class TaggingFiles(LabelledFiles[TaggedSentence]):
 
     @classmethod
     def inputs_from(cls, columns: str) -> dict[str, Any]:
-        """Accept columns of words, labels (which may be missing) and features, in this order."""
+        """Return the keys for the columns of a file of inputs: the words, the labels (``-`` if there are none), and any
+        number of features, in this order."""
         given = [column.strip() for column in columns.split(",")]
         if not all(given) or "-" in (given[0], *given[2:]):
             raise OptionError(
@@ -66,7 +67,8 @@ class TaggingFiles(LabelledFiles[TaggedSentence]):
 
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
-        """Return the ``[data]`` table for files; the columns after the first two are features."""
+        """Return the ``[data]`` table for files. ``columns`` are those of the words, the labels and any number of
+        features, in this order."""
         given = [] if columns is None else [column.strip() for column in columns.split(",")]
         features = {"feature_columns": given[2:]} if all(given[2:]) and given[2:] else {}
         return {**super().table(files, ",".join(given[:2]) if features else columns), **features}
@@ -85,7 +87,8 @@ class TaggingFiles(LabelledFiles[TaggedSentence]):
 
     @classmethod
     def from_grammar(cls, count: int, seed: int, part: str) -> list[TaggedSentence]:
-        """Return sentences with their words as they are written, so that the first word is capitalised."""
+        """Return sentences of the built-in corpus, each word with its part of speech. Words keep their capitals, as at
+        the beginning of a sentence."""
         return [
             TaggedSentence(
                 tuple(example.source_text[start:stop] for start, stop in example.source_spans),

@@ -32,7 +32,8 @@ Given = str | Sequence[Any]
 class TaggingPredictor(TextInputPredictor):
     """An opened model that assigns labels to words.
 
-    ``saccade.text.words.split_words`` splits a text into words. To choose the words yourself, pass a list of them.
+    If an input is a text, ``saccade.text.words.split_words`` splits it into words. To split it yourself, pass a list of
+    words.
     """
 
     input_types = (str, list, tuple)
@@ -83,7 +84,8 @@ class TaggingPredictor(TextInputPredictor):
         return {"anyOf": [{"type": "string"}, words]}
 
     def unknown(self, given: Given) -> list[str]:
-        """Return the words that training never saw; the model only knows their spelling."""
+        """Return the words that do not occur in the training data; the model must label them by their spelling and
+        their context."""
         words = [row[0] for row in self.from_json(given)] if self.task.state.features else self._words(given)
         return [word for word in words if word not in self.task.state.words]
 
@@ -122,7 +124,9 @@ class TaggingPredictor(TextInputPredictor):
         words = [word if isinstance(word, str) else word[0] for word in given]
         if words.count(old) != 1:
             text = shortened(" ".join(words), 200)
-            raise OptionError(f"The word to replace, {shortened(old)}, occurs {words.count(old)} times in {text}.")
+            raise OptionError(
+                f"The word to replace, {shortened(old)}, occurs {words.count(old)} times in {text}; it must occur once."
+            )
         place = words.index(old)
         changed = new if isinstance(given[place], str) else [new, *given[place][1:]]
         return [*given[:place], changed, *given[place + 1 :]]

@@ -39,7 +39,7 @@ class EncodedSentence(NamedTuple):
 
 @dataclass(frozen=True)
 class TaggingBatch(Batch):
-    """Sentences padded to the same number of words, and words to the same number of pieces and characters, with 0."""
+    """Sentences padded with 0 to the same number of words, and words to the same number of pieces and characters."""
 
     on_cpu = ("lengths", "pieces", "characters")
     words: Int[Tensor, "B N"]
@@ -70,26 +70,31 @@ class TaggingState(TaskState):
     def prepare(
         cls, settings: Mapping[str, Any], train: Sequence[TaggedSentence], tokenizer: Tokenizer | None = None
     ) -> Self:
-        """Learn the labels and vocabularies. A given ``tokenizer`` splits words into pieces."""
+        """Learn the labels and vocabularies. If ``tokenizer`` is given, it splits words into pieces; otherwise one is
+        learned too."""
         labels = sorted({label for sentence in train for label in sentence.labels})
         if len(labels) == 1:
             raise OptionError(
                 f"All words have the label {labels[0]!r}; a tagger needs at least two labels. Check the columns."
             )
         if tokenizer is not None and 0 not in tokenizer.hidden_ids:
-            raise OptionError("The tokenizer of this model has text for id 0, which a tagger uses for padding.")
+            raise OptionError(
+                "A tagger cannot start from this model: its tokenizer has a word or piece with id 0, which a tagger "
+                "uses for padding."
+            )
         words = Words.train([word for one in train for word in one.words], settings["text"], tokenizer)
         columns = zip(*(values for one in train for values in one.features), strict=True)
         return cls(labels, words, tuple(Vocabulary.train(column, size=1 << 20) for column in columns))
 
     @classmethod
     def adopt(cls, model: Pretrained, tokenizer: ForeignTokenizer) -> Self:
-        """Take the labels from config.json; the words that the model was trained on are not known."""
+        """Return the state for a model that another library trained. The labels come from its config.json, which does
+        not say which words occurred in training."""
         return cls(model.labels, Words.train([], TaggingText(), tokenizer))
 
     def continued(self, settings: Mapping[str, Any], train: Sequence[TaggedSentence]) -> Self:
-        """Return the state for fine-tuning; if the labels differ from the model's, its output layer starts from
-        scratch."""
+        """Return the state for fine-tuning this model. If the new data has labels that the model does not know, the
+        state has the labels of the new data alone, and the output layer starts from scratch."""
         labels = sorted({label for sentence in train for label in sentence.labels})
         return self if set(labels) <= set(self.labels) else replace(self, labels=labels)
 
@@ -103,7 +108,7 @@ class TaggingState(TaskState):
         return {"labels": self.labels, **self.words.description(), **features}
 
     def encode(self, sentence: TaggedSentence, labels: list[int]) -> EncodedSentence:
-        """Turn words and their features into ids."""
+        """Return a sentence with its words and features as ids; ``labels`` are the ids of its labels, if known."""
         features = [
             [vocabulary.id(value) for vocabulary, value in zip(self.features, values, strict=True)]
             for values in sentence.features or [()] * len(sentence.words)
@@ -208,7 +213,8 @@ class Tagging(LabelTask):
         return scores
 
     def more_scores(self, predictions: LabelPredictions, examples: Sequence[EncodedSentence]) -> dict[str, float]:
-        """Return the accuracy on known words and on unknown words."""
+        """Return the accuracy on words that occur in the training data (known) and on the others (unknown), and how
+        many there are of each."""
         scores: dict[str, float] = {}
         right = (predictions.truth == predictions.best).numpy()
         known = np.array([word in self.state.words.known for one in examples for word in one.sentence.words])

@@ -1,4 +1,5 @@
-"""The ids of a word: its own id, and the ids of its pieces and characters, which even new words have."""
+"""The ids of a word: its own id, and the ids of its pieces and characters, by which a tagger recognises even words that
+do not occur in the training data."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ class TaggingText(Config):
 
 
 class WordIds(NamedTuple):
-    """The ids of one word."""
+    """The id of one word, and the ids of its pieces and of its characters."""
 
     word: int
     pieces: list[int]
@@ -41,7 +42,7 @@ class WordIds(NamedTuple):
 
 
 class Words:
-    """The three vocabularies of words, and every word of the training data."""
+    """The vocabularies of words, of pieces and of characters, and every word of the training data."""
 
     def __init__(
         self,
@@ -63,7 +64,8 @@ class Words:
 
     @classmethod
     def train(cls, written: Sequence[str], text: TaggingText, pieces: Tokenizer | None = None) -> Words:
-        """Learn the vocabularies from these words. The pieces may come from another model."""
+        """Learn the vocabularies from these words. If ``pieces`` is given, such as the tokenizer of another model, it
+        splits words into pieces."""
         known = Vocabulary.train(written, size=len(written))
         words = (word.lower() for word in written) if text.lowercase else iter(written)
         return cls(
@@ -77,7 +79,7 @@ class Words:
 
     @classmethod
     def load(cls, description: Mapping[str, Any], read: ReadFile) -> Words:
-        """Restore what ``description`` and ``files`` returned."""
+        """Restore the vocabularies from what ``description`` and ``files`` returned."""
         words, characters, known = (
             Vocabulary.from_bytes(read(name), name) for name in ("words.json", "characters.json", "known-words.json")
         )
@@ -101,7 +103,7 @@ class Words:
         return word in self.known or (self.lowercase and word.lower() in self.words)
 
     def ids(self, word: str) -> WordIds:
-        """Return the ids of a word; they are kept, because most words of a text occur often."""
+        """Return the ids of a word. They are cached, because most words occur often."""
         if word not in self._found:
             (pieces,) = self.pieces.encode_ids([self.pieces.word_prefix + word])
             characters = [self.characters.id(character) for character in self._ends(word)]

@@ -1,4 +1,5 @@
-"""A reconstructed text, its code, and its nearest neighbours."""
+"""A reconstructed text, the small vector that it was reconstructed from (its code), and the training texts with the
+nearest codes."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ __all__ = ["TextAutoencoderAnswer"]
 
 @dataclass(frozen=True)
 class TextAutoencoderAnswer(CodeAnswer):
-    """A reconstructed text. The score is the mean log-probability of its tokens."""
+    """A reconstructed text. ``score`` is the mean log-probability of its tokens."""
 
     given: str
     tokens: list[str]
@@ -39,7 +40,8 @@ class TextAutoencoderAnswer(CodeAnswer):
         return [Text(self.text), self.code_line(), Text(near)]
 
     def figure(self, dark: bool) -> Figure:
-        """Draw how close the neighbours are: 1 means the same code, 0.5 the distance of the farthest one shown."""
+        """Draw a bar for each neighbour that shows how close its code is: 1 means the same code, and 0.5 is the
+        farthest neighbour shown."""
         if not self.neighbours:
             raise OptionError("There are no neighbours to draw; ask for some with neighbours = 5.")
         farthest = max(one.distance for one in self.neighbours) or 1.0

@@ -1,4 +1,4 @@
-"""Reconstruct texts with a trained autoencoder, and find their nearest neighbours."""
+"""Reconstruct texts with a trained autoencoder, and find the training texts that are most similar to each."""
 
 from __future__ import annotations
 

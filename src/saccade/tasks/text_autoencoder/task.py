@@ -64,7 +64,7 @@ class EncodedLine:
 
 @dataclass(frozen=True)
 class TextAutoencoderBatch(DecoderBatch):
-    """The texts, and the input of the encoder, which may have noise."""
+    """The texts to reconstruct, and the input of the encoder, in which tokens may be left out or masked."""
 
     source: Int[Tensor, "B S"]
     lengths: Int[Tensor, " B"]
@@ -72,7 +72,8 @@ class TextAutoencoderBatch(DecoderBatch):
 
 @dataclass(frozen=True)
 class TextAutoencoderState(TaskState):
-    """The tokenizer, and the neighbours of a trained model."""
+    """The tokenizer and, after training, some training texts with their codes, among which the nearest neighbours of an
+    input are found."""
 
     tokenizer: Tokenizer
     index: NeighbourIndex = field(default_factory=NeighbourIndex)
@@ -125,7 +126,7 @@ class TextAutoencoder(ScoredTask):
         return np.array([[len(one.ids) + 1] for one in examples])
 
     def batch(self, examples: Sequence[EncodedLine]) -> TextAutoencoderBatch:
-        """Return a batch to train on, with noise in the input of the encoder."""
+        """Return a batch to train on; in the input of the encoder, some tokens are left out or masked."""
         batch = self.plain_batch(examples)
         noise: NoisyText = self.settings["text"]
         if not noise.drop and not noise.mask:
@@ -160,12 +161,12 @@ class TextAutoencoder(ScoredTask):
     def reconstruct(
         self, model: nn.Module, examples: Sequence[EncodedLine], check_cancelled: CheckCancelled = lambda: None
     ) -> list[list[int]]:
-        """Reconstruct each text by greedy search, and return its token ids."""
+        """Return the token ids of the reconstruction of each text, found by greedy search."""
         found = search(model, [[*one.ids, END] for one in examples], GREEDY, SEARCH_TOKENS, check_cancelled)
         return [best[0].tokens for best in found]
 
     def codes(self, model: nn.Module, examples: Sequence[EncodedLine]) -> Float[Tensor, "n E"]:
-        """Return the code vector of each text."""
+        """Return the code of each text: the small vector that the network compresses it into."""
         network = cast(TransformerAutoencoder | RecurrentAutoencoder, model)
         found = []
         for start in range(0, len(examples), AT_ONCE):
@@ -185,7 +186,8 @@ class TextAutoencoder(ScoredTask):
 
     @torch.inference_mode()
     def finish(self, model: nn.Module, examples: Sequence[EncodedLine]) -> TextAutoencoderState:
-        """Save some training texts with their codes, to show the neighbours of later inputs."""
+        """Return the state with some training texts and their codes, among which the nearest neighbours of later inputs
+        are found."""
         chosen = [examples[i] for i in evenly_spaced(len(examples), MOST_SAVED)]
         lines, texts = [one.line for one in chosen], [one.text for one in chosen]
         return replace(self.state, index=NeighbourIndex(self.codes(model, chosen), lines, texts, images=None))

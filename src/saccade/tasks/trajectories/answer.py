@@ -1,4 +1,4 @@
-"""The predicted paths of all agents in a scene, and which other agents the model looked at for each."""
+"""The predicted paths of all agents in a scene, and which other agents the model looked at to predict each path."""
 
 from __future__ import annotations
 
@@ -36,12 +36,13 @@ class TrajectoriesAnswer(Answer):
 
     @property
     def text(self) -> str:  # type: ignore[override]
-        """The final position of each agent."""
+        """The final position of each agent on its most likely path."""
         ends = zip(self.window.agents, self.likely[-1], strict=True)
         return "; ".join(f"{agent}: {x:.2f} {y:.2f}" for agent, (x, y) in ends)
 
     def rows(self) -> Iterator[tuple[int, int, str, float, float]]:
-        """Yield sample, frame, agent, x and y. Sample 0 is the most likely future, and the others are sampled."""
+        """Yield a row (sample, frame, agent, x, y) for each predicted position. Sample 0 is the most likely future, and
+        samples 1, 2, ... are drawn at random."""
         first = self.window.frame + self.window.past * self.window.step
         for sample, paths in enumerate([self.likely, *self.drawn]):
             for moment, positions in enumerate(paths):
@@ -50,7 +51,7 @@ class TrajectoriesAnswer(Answer):
 
     @property
     def csv(self) -> str:
-        """The paths as a CSV table."""
+        """The predicted paths as a CSV table with the columns sample, frame, agent, x and y."""
         lines = (f"{sample},{frame},{agent},{x:.4f},{y:.4f}" for sample, frame, agent, x, y in self.rows())
         return "sample,frame,agent,x,y\n" + "\n".join(lines) + "\n"
 
@@ -71,7 +72,7 @@ class TrajectoriesAnswer(Answer):
 
     @property
     def layer(self) -> str:
-        """The last cross-attention, from the future to the past."""
+        """The name of the last cross-attention, from predicted to observed time steps."""
         return next(name for name in reversed(self.view.names) if name.endswith(".cross"))
 
     def looked_at(self, agent: str, name: str | None = None, head: int | str = "mean") -> dict[str, list[float]]:
@@ -99,7 +100,7 @@ class TrajectoriesAnswer(Answer):
         return ", ".join(f"{other} {weight:.2f}" for other, weight in strongest) or "there are no other agents"
 
     def figure(self, dark: bool) -> Figure:
-        """Draw all paths, and which agents the agent in the middle of the scene looks at."""
+        """Draw all paths, and how much the agent nearest to the middle of the scene looks at each agent."""
         window, middle = self.window, self.window.positions[self.window.past - 1]
         chosen = int(np.linalg.norm(middle - middle.mean(axis=0), axis=-1).argmin())
         try:

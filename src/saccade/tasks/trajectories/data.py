@@ -61,7 +61,7 @@ SCORING_PART = 3
 
 
 class TrajectoriesFiles(DataReader[Scene]):
-    """Reads tracks, and cuts them into windows."""
+    """Reads tracks, and cuts them into windows: consecutive time steps, some observed and the rest to predict."""
 
     settings = TrajectoriesData
     read_as = ("past", "future", "frame_step", "stride", "least_agents")
@@ -69,12 +69,13 @@ class TrajectoriesFiles(DataReader[Scene]):
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
         if columns is not None or not 1 <= len(files) <= 3:
-            raise OptionError("Give one to three files, for training, validation and test; tracks have no columns.")
+            raise OptionError("Give one to three files, for training, validation and test, without --columns.")
         return {f"{part}files": [str(file)] for part, file in zip(part_prefixes(files), files, strict=True)}
 
     @classmethod
     def read(cls, settings: TrajectoriesData, seed: int) -> Splits[Scene]:
-        """Read and split the windows. Windows of different parts never overlap."""
+        """Read the windows, and split them into training, validation and test. Windows of different parts never
+        overlap in time."""
         if settings.builtin is not None:
             train, validation, test = (
                 list[Scene](generate_scenes(count, seed, part))
@@ -106,8 +107,9 @@ class TrajectoriesFiles(DataReader[Scene]):
 
     @classmethod
     def write(cls, settings: TrajectoriesData, examples: Sequence[Scene], path: Path) -> list[str]:
-        """Write the positions in all windows as one file of tracks, in which the frames of several files follow each
-        other; refuse if cutting that file into windows would not give the same windows."""
+        """Write the positions in all windows to one file of tracks, in which the frames of each file they come from
+        follow those of the file before it. Raise an error if that file does not give the same windows when it is
+        read."""
         rows: dict[tuple[int, str], str] = {}
         shift = 0
         for file in dict.fromkeys(one.file for one in examples):
@@ -129,7 +131,7 @@ class TrajectoriesFiles(DataReader[Scene]):
 
     @classmethod
     def recommend(cls, splits: Splits[Scene], size: Size) -> dict[str, Any]:
-        """Recommend about twenty passes over the paths."""
+        """Recommend a network of this size, and enough updates for about twenty passes over the paths."""
         width, heads = NETWORKS[size]
         steps = max(500, 20 * sum(len(one.agents) for one in splits.train) // BATCH_PATHS)
         return {

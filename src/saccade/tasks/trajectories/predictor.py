@@ -47,12 +47,13 @@ class TrajectoriesPredictor(Predictor):
         return "trajectory models"
 
     def from_json(self, value: Any) -> Scene:
-        """Accept rows of frame, agent, x and y. The model uses the last time steps."""
+        """Accept a list of rows [frame, agent, x, y]. The model reads only the last time steps, as many as it
+        observes."""
         fine = isinstance(value, list) and 0 < len(value) <= MOST_ROWS
         if not fine or not all(isinstance(row, list) and len(row) == 4 for row in value):
             raise OptionError(f"The input must be a list of at most {MOST_ROWS:,} rows [frame, agent, x, y].")
         if not all(type(cell) in (int, float) and abs(cell) < 1e15 for row in value for cell in row):
-            raise OptionError("A row must have four numbers: frame, agent, x and y.")
+            raise OptionError("Each row must have four numbers below 1e15: frame, agent, x and y.")
         try:
             tracks = tracks_of(((number, *row) for number, row in enumerate(value, start=1)), "The input", self._step)
             return last_window(tracks, self.task.state.past)
@@ -69,8 +70,8 @@ class TrajectoriesPredictor(Predictor):
         return {"type": "array", "items": row, "minItems": 1, "maxItems": MOST_ROWS}
 
     def examples(self, probe: Sequence[str] = ()) -> list[Any]:
-        """Return scenes of the built-in world if the model was trained on it, or else two agents that walk towards each
-        other."""
+        """Return scenes of the built-in world if the model was trained on it; otherwise a scene of two agents that walk
+        towards each other."""
         past = self.task.state.past
         if self.bundle.data.get("builtin") is not None:
             scenes = generate_scenes(SHOWN, seed=1, part=SHOWN_PART)
@@ -93,7 +94,7 @@ class TrajectoriesPredictor(Predictor):
         return self.prepare(argument)
 
     def read_file(self, path: Path) -> tuple[list[Any], str]:
-        """Read one scene: the last time steps in a file of tracks."""
+        """Read one scene: the last time steps in a file of tracks, as many as the model observes."""
         tracks = read_tracks(path, self._step)
         window = last_window(tracks, self.task.state.past)
         how = (
@@ -106,7 +107,8 @@ class TrajectoriesPredictor(Predictor):
         return [window], how
 
     def prepare(self, given: Any, number: int = 1) -> Scene:
-        """Accept a window from ``read_file``, rows as in JSON, or the path of a file."""
+        """Convert a list of rows [frame, agent, x, y] or the path of a file of tracks to a scene; a scene from
+        ``read_file`` is returned as it is."""
         if isinstance(given, Scene):
             return given
         if not isinstance(given, str | Path):

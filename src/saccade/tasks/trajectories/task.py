@@ -71,7 +71,7 @@ class SamplingOptions(Config):
 
 @dataclass(frozen=True)
 class TrajectoriesBatch(Batch):
-    """Padded scenes in the network's units."""
+    """Scenes padded to the same number of agents, with positions in the network's unit of length."""
 
     on_cpu = ("counts",)
 
@@ -86,7 +86,7 @@ class TrajectoriesBatch(Batch):
 
 
 class Prediction(NamedTuple):
-    """The futures of one scene, in the units of the data."""
+    """The most likely future of one scene, and futures drawn at random, in the units of the data."""
 
     likely: Float[np.ndarray, "F N 2"]
     drawn: Float[np.ndarray, "K F N 2"]
@@ -116,8 +116,9 @@ class TrajectoriesState(TaskState):
 
 
 class Trajectories(Task):
-    """Trains with four losses: the distance of the best of several futures, the distance of the most likely one, a
-    reconstruction and a divergence."""
+    """Trains with a weighted sum of four losses: the distance from the true future of the best of several sampled
+    futures, of the most likely future, and of a reconstruction from the posterior of the latent variable, and the
+    divergence of this posterior from the prior."""
 
     name = "trajectories"
     about = "predicts where several agents will go"
@@ -140,7 +141,8 @@ class Trajectories(Task):
         return np.array([[min(len(one.agents), MOST_TRAINED)] for one in examples], dtype=np.int64)
 
     def batch(self, examples: Sequence[Scene]) -> TrajectoriesBatch:
-        """Return scenes to train on, rotated at random, with a limited number of agents each."""
+        """Return a batch of scenes to train on, each rotated by a random angle and with at most 32 agents; if a scene
+        has more, 32 are chosen at random."""
         chosen = []
         for one in examples:
             positions = self._centred(one)
@@ -188,7 +190,7 @@ class Trajectories(Task):
 
     @torch.inference_mode()
     def predicted(self, model: nn.Module, window: Scene, options: SamplingOptions) -> Prediction:
-        """Predict the most likely future of a scene, and sample several others, in the units of the data."""
+        """Return the most likely future of a scene, and ``options.samples`` futures drawn at random."""
         past = torch.from_numpy(window.positions[: self.state.past])
         centre = past.mean(dim=(0, 1))
         scaled = ((past - centre) / self.state.scale).float()[None].to(device_of(model))
@@ -229,8 +231,8 @@ class Trajectories(Task):
         options: Any = None,
         check_cancelled: CheckCancelled = lambda: None,
     ) -> Evaluation:
-        """Score the model. For comparison, the lines also have the scores of a constant-velocity baseline, and the
-        scores on windows with at least two agents."""
+        """Return the scores of the model, and lines that compare them with a baseline in which each agent keeps its
+        velocity, and with the model's own scores on windows with at least two agents."""
         options = options or self.settings["decoding"]
         predictions = self._predictions(model, examples, options, check_cancelled)
         scores = _summary(predictions, examples)
@@ -289,7 +291,7 @@ def _summary(predictions: Sequence[Prediction], examples: Sequence[Scene]) -> di
 
 
 def walk_straight(window: Scene, moments: int) -> Float[np.ndarray, "F N 2"]:
-    """Continue each path at the last observed velocity."""
+    """Return the paths on which each agent keeps its last observed velocity."""
     past = window.positions[: window.past].astype(np.float64)
     times = np.arange(1, moments + 1)[:, None, None]
     found: np.ndarray = past[-1] + times * (past[-1] - past[-2])
@@ -297,7 +299,8 @@ def walk_straight(window: Scene, moments: int) -> Float[np.ndarray, "F N 2"]:
 
 
 def walk_varied(window: Scene, moments: int, options: SamplingOptions) -> Float[np.ndarray, "K F N 2"]:
-    """Continue each path several times with a random change of angle and speed. The first path is straight."""
+    """Return ``options.samples`` paths for each agent, which keep its last observed velocity after one random change of
+    direction and speed. On the first path, nothing is changed."""
     draw = np.random.default_rng(options.seed)
     past = window.positions[: window.past].astype(np.float64)
     count, agents = options.samples, len(window.agents)
@@ -312,10 +315,11 @@ def walk_varied(window: Scene, moments: int, options: SamplingOptions) -> Float[
 
 
 def distances(paths: Sequence[Float[np.ndarray, "K F N 2"]], examples: Sequence[Scene]) -> dict[str, float]:
-    """Return the smallest mean distance (ADE) and final distance (FDE) of any path to the truth, averaged over agents.
+    """Return ADE and FDE: for each agent, the smallest mean distance and the smallest final distance of any of its K
+    paths from the true path, averaged over agents.
 
-    ``missed`` is the percentage of agents whose best path ends too far from the truth, and ``collisions`` the
-    percentage of agents whose first path comes too close to that of another agent.
+    ``missed`` is the percentage of agents none of whose paths ends near the true end, and ``collisions`` the percentage
+    of agents whose first path comes too close to the first path of another agent at the same time.
     """
     average, final, hits = [], [], []
     for drawn, window in zip(paths, examples, strict=True):
