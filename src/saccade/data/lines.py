@@ -162,8 +162,8 @@ def choose_encoding(path: str | Path, given: str | None = None) -> tuple[str, tu
     would garble the rest.
 
     If an encoding is ``given``, it is used. But if the file is also valid UTF-8, and not just ASCII, an error is
-    raised, because a model that is trained on the file would later read similar files as UTF-8. A `ChosenEncoding` is used
-    in this case too, with a note; an `InheritedEncoding` is not used, and the file is read as UTF-8.
+    raised, because a model that is trained on the file would later read similar files as UTF-8. A `ChosenEncoding` is
+    used in this case too, with a note; an `InheritedEncoding` is not used, and the file is read as UTF-8.
     """
     if given is not None:
         return _given_encoding(path, given)
