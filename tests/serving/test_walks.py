@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
+import torch
 from servers import Running, numbers, post
 from test_models import INPUTS
 
 from saccade.cli import main
-from saccade.lens import EXAMPLES
-from saccade.serving.routes.walk import written
+from saccade.lens import EXAMPLES, WalkDocument
+from saccade.serving.apart import Apart
+from saccade.serving.http.refusals import Refused
+from saccade.serving.routes.walk import LARGE_BYTES
+from saccade.serving.walks import walk_through, written
 
 
 def explained(document: dict[str, Any], folder: Path, capsys: pytest.CaptureFixture[str]) -> Any:
@@ -137,17 +141,35 @@ def test_what_cannot_be_walked_through_is_said(client: httpx.Client) -> None:
     assert (nan.status_code, "NaN" in nan.json()["error"]) == (400, True)
 
 
-def test_a_walkthrough_is_written_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    value = EXAMPLES["projection"].walkthrough().to_dict()
-    dumps, longest = json.dumps, 0
+def test_a_large_walkthrough_is_computed_in_another_process(running: Running) -> None:
+    rows, width = 48, 160
+    numbers = torch.randn(rows, width, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    body: dict[str, Any] = {"inputs": numbers.tolist(), "heads": 1}
+    for name in ("W_query", "W_key", "W_value"):
+        body[name] = numbers[:, :40].T.expand(4, 40, rows).reshape(width, rows).tolist()
+    sent = json.dumps(body).encode()
+    assert len(sent) > LARGE_BYTES
+    assert walk_through(sent) == written(WalkDocument.model_validate(body))
+    answer = running.client.post("/api/walkthrough", content=sent, headers={"content-type": "application/json"})
+    assert answer.content == walk_through(sent)
+    assert multiprocessing.active_children()
+    for wrong, said in (
+        ({**body, "W_query": [["a"] * rows] * width}, "W_query.0.0 must be a number, not 'a'"),
+        ({**body, "score": "nothing"}, "There is no score 'nothing'"),
+    ):
+        refused = running.client.post("/api/walkthrough", json=wrong)
+        assert refused.status_code == 400
+        assert said in refused.json()["error"]
 
-    def counted(one: Any, **options: Any) -> str:
-        nonlocal longest
-        longest = max(longest, len(one) if isinstance(one, list | tuple) else 0)
-        assert not (isinstance(one, list) and one and isinstance(one[0], list))
-        return dumps(one, **options)
 
-    monkeypatch.setattr("saccade.serving.routes.walk.json", SimpleNamespace(dumps=counted))
-    assert written(value) == dumps(value, ensure_ascii=False)
-    assert written([]) == "[]"
-    assert longest > 1
+def test_a_walkthrough_whose_process_is_killed_can_be_sent_again() -> None:
+    apart = Apart(walk_through)
+    body = EXAMPLES["projection"].model_dump_json(exclude_none=True).encode()
+    answer = apart.run(body)
+    for process in multiprocessing.active_children():
+        process.kill()
+        process.join()
+    with pytest.raises(Refused, match="send the request again") as found:
+        apart.run(body)
+    assert found.value.status == 503
+    assert apart.run(body) == answer

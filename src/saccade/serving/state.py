@@ -8,6 +8,7 @@ from typing import cast
 
 from starlette.requests import HTTPConnection
 
+from saccade.serving.apart import Apart
 from saccade.serving.compat.languages import Detector
 from saccade.serving.http.metrics import Metrics
 from saccade.serving.http.places import Crowd
@@ -16,6 +17,7 @@ from saccade.serving.looks import Looks
 from saccade.serving.models import Models
 from saccade.serving.processes.neighbours import Neighbours
 from saccade.serving.threads import Pool
+from saccade.serving.walks import walk_through
 
 __all__ = ["ServerState", "state_of"]
 
@@ -31,6 +33,8 @@ class ServerState:
     embedders: tuple[str, ...] = ()  # origins whose pages may show read-only views in a frame
     looks: Looks = field(init=False)
     pool: Pool = field(init=False)
+    apart: Pool = field(init=False)  # waits for the process below
+    walks: Apart = field(default_factory=lambda: Apart(walk_through))
     metrics: Metrics = field(default_factory=Metrics)
     refused: Crowd = field(default_factory=Crowd)
     draining: bool = False
@@ -38,6 +42,7 @@ class ServerState:
 
     def __post_init__(self) -> None:
         self.pool = Pool(self.limits.queue)
+        self.apart = Pool(self.limits.queue, threads=1, each=1)
         self.looks = Looks(self.limits, self.pool, "" if self.neighbours is None else f"{self.neighbours.number}-")
 
     @property

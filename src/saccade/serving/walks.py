@@ -1,4 +1,4 @@
-"""One head of a real model as a document for ``saccade explain``.
+"""One head of a real model as a document for ``saccade explain``, and the walkthrough of a document as JSON.
 
 A trace keeps queries, keys and masks, which are enough to compute the weights. To get the values, the same forward pass
 is watched once more. If the head's queries, keys and values are products of X, the input of the layer, the walkthrough
@@ -8,6 +8,7 @@ of the head's rows of the output matrix; its bias and the other heads are not pa
 
 from __future__ import annotations
 
+import json
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -21,10 +22,21 @@ from saccade.attention.equation import Call
 from saccade.attention.weights import WEIGHTS
 from saccade.errors import OptionError, TooLargeError
 from saccade.lens.walk.document import MAX_OUTPUT, MAX_POSITIONS, MAX_WIDTH, WalkDocument
+from saccade.serving.http.strict import parse_json
 from saccade.serving.looks import Look
 from saccade.tasks.base.predictor import Predictor
 
-__all__ = ["head_document"]
+__all__ = ["head_document", "walk_through", "written"]
+
+
+def walk_through(body: bytes) -> bytes:
+    """Return the walkthrough of a document, both as JSON."""
+    return written(WalkDocument.model_validate(parse_json(body)))
+
+
+def written(document: WalkDocument) -> bytes:
+    """Return the walkthrough of a document as JSON."""
+    return json.dumps(document.walkthrough().to_dict(), ensure_ascii=False, allow_nan=False).encode()
 
 
 def head_document(look: Look, name: str, head: int, rows: range | None) -> WalkDocument:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -11,7 +13,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from saccade.errors import SaccadeError, TooLargeError, describe_invalid
 
-__all__ = ["Refused", "refusal", "sentence_of", "status_of"]
+__all__ = ["Refused", "invalid_sentence", "refusal", "sentence_of", "status_of"]
 
 
 #: Parts of pydantic's error locations that are not field names.
@@ -87,10 +89,14 @@ async def answer_http_error(request: Request, error: Exception) -> Response:
 async def answer_invalid(request: Request, error: Exception) -> JSONResponse:
     """Return a refusal that names the first invalid field of a request and says what is wrong with it."""
     assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
+    return refusal(request.url.path, 400, invalid_sentence(error.errors()[0]))
+
+
+def invalid_sentence(first: Mapping[str, Any]) -> str:
+    """Return the sentence about an invalid field, given the details of pydantic's first error."""
     place = ".".join(str(part) for part in first["loc"] if part not in _NOT_FIELDS)
     given = first.get("input")
     if isinstance(given, bytes):  # a body that is not JSON
         given = given.decode("utf-8", "replace")
     said = describe_invalid({**first, "input": given}, place)
-    return refusal(request.url.path, 400, f"{'' if place else 'The request: '}{said}.".replace("..", "."))
+    return f"{'' if place else 'The request: '}{said}.".replace("..", ".")

@@ -170,3 +170,4 @@ def serve(
     app.state.models.watch()
     make_server(app, trusted_proxies, tls, is_relayed=is_relayed).run(sockets=[listening])
     app.state.models.close()
+    app.state.walks.close()

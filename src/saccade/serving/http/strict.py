@@ -86,6 +86,10 @@ class _StrictRequest(Request):
 class StrictRoute(APIRoute):
     """A route whose body is parsed by ``parse_json``."""
 
+    async def answer_apart(self, request: Request) -> Response | None:
+        """Return the answer if this request should not be parsed in this process; None if it should."""
+        return None
+
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handler = super().get_route_handler()
 
@@ -93,6 +97,9 @@ class StrictRoute(APIRoute):
             strict = _StrictRequest(request.scope, request.receive)
             is_json = strict.headers.get("content-type", "").startswith("application/json")
             if self.body_field is not None and is_json and await strict.body():
+                answer = await self.answer_apart(strict)
+                if answer is not None:
+                    return answer
                 await strict.json()  # first, so that errors are in our words
             return await handler(strict)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
@@ -10,17 +9,19 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 from starlette.responses import Response
 
 from saccade.lens import EXAMPLES, WalkDocument
-from saccade.serving.computation import Computation, wait_for
+from saccade.serving.computation import wait_for
 from saccade.serving.http.refusals import Refused
 from saccade.serving.http.strict import StrictRoute
 from saccade.serving.state import state_of
-from saccade.serving.walks import head_document
+from saccade.serving.walks import head_document, written
 
 __all__ = ["router"]
 
 router = APIRouter(prefix="/api", route_class=StrictRoute, tags=["walkthrough"])
 
 
+#: Walkthroughs larger than this are computed in another process. Smaller ones take less than a tenth of a second.
+LARGE_BYTES = 1 << 16
 Position = Annotated[StrictInt, Field(ge=0, le=10**9)]
 
 
@@ -40,26 +41,24 @@ def presets() -> dict[str, Any]:
     return {name: document.model_dump(mode="json", exclude_none=True) for name, document in EXAMPLES.items()}
 
 
-@router.post("/walkthrough")
+class _WalkRoute(StrictRoute):
+    """A walkthrough of many numbers is computed in another process: reading and writing them takes up to a second."""
+
+    async def answer_apart(self, request: Request) -> Response | None:
+        body, state = await request.body(), state_of(request)
+        if len(body) <= LARGE_BYTES:
+            return None
+        found = state.apart.run(lambda _: state.walks.run(body))
+        return Response(await wait_for(request, found), media_type="application/json")
+
+
 async def walk(request: Request, document: WalkDocument) -> Response:
     """Every step of attention for these numbers, as printed by ``saccade explain --json``."""
-
-    def compute(_: Computation[bytes]) -> bytes:
-        return written(document.walkthrough().to_dict()).encode()
-
-    return Response(await wait_for(request, state_of(request).pool.run(compute)), media_type="application/json")
+    found = state_of(request).pool.run(lambda _: written(document))
+    return Response(await wait_for(request, found), media_type="application/json")
 
 
-def written(value: Any) -> str:
-    """Write a value as JSON, one row of numbers after another.
-
-    No other thread runs while ``json.dumps`` does, which takes a third of a second for the largest walkthrough.
-    """
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(key)}: {written(one)}" for key, one in value.items()) + "}"
-    if isinstance(value, list | tuple) and any(isinstance(one, list | tuple | dict) for one in value):
-        return "[" + ", ".join(map(written, value)) + "]"
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+router.add_api_route("/walkthrough", walk, methods=["POST"], route_class_override=_WalkRoute)
 
 
 @router.post("/looks/{id}/walk")
