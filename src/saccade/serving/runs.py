@@ -1,6 +1,6 @@
 """Read run folders: the metrics of a training run, and its probes, which record the attention for one example.
 
-A run folder is all that training and serving share.
+Training writes a run folder, and the server reads it; they share nothing else.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ServedRun:
     folder: Path
 
     def describe(self) -> dict[str, Any]:
-        """The task, progress and scores of the run."""
+        """Return the task, progress and scores of the run."""
         result = _json(self.folder / "result.json")
         try:
             recipe: dict[str, Any] = _plain(tomllib.loads(_read(self.folder / "recipe.toml")))
@@ -62,7 +62,7 @@ class ServedRun:
         }
 
     def metrics(self, start: int = 0, most: int = MOST_BYTES) -> tuple[list[dict[str, Any]], int]:
-        """Return the lines of the log after a position in the file, and the position at which they end."""
+        """Return the lines of the log from a position in the file, in bytes, and the position at which they end."""
         try:
             lines, end = read_metrics(self.folder / METRICS, start, most)
         except StorageError:
@@ -70,7 +70,7 @@ class ServedRun:
         return [plain for line in lines if (plain := _plain_line(line)) is not None], end
 
     def probes(self) -> list[int]:
-        """The training steps at which the attention for the example was recorded."""
+        """Return the training steps at which a probe, the attention for one example, was recorded."""
         folder = self.folder / "probes"
         found = (_PROBE.fullmatch(path.name) for path in ([] if folder.is_symlink() else _entries(folder)))
         return sorted(int(match[1]) for match in found if match)
@@ -102,7 +102,7 @@ class ServedRun:
 
 
 def find_runs(parents: Iterable[Path], folders: Iterable[tuple[str, Path]]) -> dict[str, ServedRun]:
-    """The runs of these models, and all runs directly inside these folders, by name."""
+    """Return runs by name: those among ``folders``, given with their names, and all directly inside ``parents``."""
     found: dict[str, ServedRun] = {}
     # Symbolic links are not followed, because they can lead anywhere.
     entries = (path for parent in parents for path in sorted(_entries(parent)) if not path.is_symlink())

@@ -1,4 +1,4 @@
-"""Threads for work that needs no model, such as parsing requests or drawing pictures, with turns between clients."""
+"""Threads for work that needs no model, such as parsing requests or drawing pictures; clients take turns."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ REST = 3.0
 class Pool:
     """A few threads that run jobs from a queue of limited length.
 
-    With ``rest``, the next job of a client starts only after a pause, ``rest`` times as long as its last job took.
+    With ``rest``, the next job of a client starts only after a pause ``rest`` times as long as its last job took.
     Python's JSON parser, for example, stops all other threads until it is done, so a client that sends many large
     requests would otherwise leave hardly any time for answers to other clients.
     """
@@ -46,9 +46,9 @@ class Pool:
         self._rests_until: dict[str, float] = {}  # by client
 
     def run(self, work: Callable[[Computation[Result]], Result]) -> Computation[Result]:
-        """Run a function in a thread.
+        """Queue a function to be run in a thread; return its pending result.
 
-        Its argument is its own computation, which says whether the client is still waiting.
+        The function gets this result, a ``Computation``, as its argument, to see whether the client has disconnected.
         """
         computation = Computation[Result]()
         job = Job(client_address.get(), (), lambda: work(computation), computation=computation)
@@ -124,7 +124,7 @@ _readers = Pool(sys.maxsize, threads=2, each=1)
 
 
 def is_small(size: float) -> bool:
-    """Whether a request of this size is handled on the event loop."""
+    """Return whether a request of this many bytes is handled on the event loop, not in a thread."""
     return size <= SMALL_BYTES
 
 

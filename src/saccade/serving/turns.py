@@ -1,4 +1,4 @@
-"""Fair turns between the clients that wait for a model, and between the requests of each client.
+"""Let the clients that wait for a model, and the requests of each client, take fair turns.
 
 We count the seconds of computing that each client and each request has used; the client or request that has used the
 least is next, so a large request waits for others as often as they wait for it. A new client starts with the same
@@ -41,8 +41,8 @@ class Job:
     used: float = 0.0  # its share of these, plus what it started with
 
     def next_part(self, most: float, count: int, steps: float) -> int:
-        """Return how many of the next inputs fit into a turn: at most ``count``, which together cost at most ``most``
-        and of which none takes more than ``steps`` steps."""
+        """Return how many of the next inputs fit into a turn: at most ``count`` inputs, which together cost at most
+        ``most`` token steps, and none of which takes more than ``steps`` steps one after another."""
         taken, start = 0, len(self.answers)
         for cost in self.costs[start : start + count]:
             most -= cost.total
@@ -60,7 +60,7 @@ class _Client:
 
 
 class Queue:
-    """The jobs waiting for one thread, including jobs that wait for their next turn."""
+    """The jobs that wait for one thread, including jobs that have begun and wait for their next turn."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -71,7 +71,7 @@ class Queue:
         return sum(len(client.jobs) for client in self._clients.values())
 
     def put(self, job: Job, computing: int = 0) -> Job | None:
-        """Add a job. If too many jobs wait, remove and return the newest job of the client with the most jobs."""
+        """Add a job. If too many jobs wait, remove and return the newest job of the client with the most."""
         client = self._clients.get(job.client)
         if client is None:
             client = self._clients[job.client] = _Client(used=self._level)
@@ -86,7 +86,7 @@ class Queue:
         return lost
 
     def in_turn(self) -> list[Job]:
-        """All waiting jobs, in the order in which they will be served."""
+        """Return all waiting jobs, in the order in which they will be served."""
         every = [(client.used, job.used, job.number, job) for client in self._clients.values() for job in client.jobs]
         return [job for *_, job in sorted(every, key=lambda one: one[:3])]
 

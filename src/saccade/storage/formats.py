@@ -1,5 +1,5 @@
-"""Recognise folders and files of other programs by their names and first bytes, so that errors can say what they
-are."""
+"""Recognise folders and files of other programs by their names and first bytes, so that error messages can name their
+format."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FILES = {
 
 
 def foreign_format(path: Path) -> str | None:
-    """Describe what is at this path if it is a model of another program, as in "a CTranslate2 folder"; else None."""
+    """Return a phrase such as "a CTranslate2 folder" if a model of another program is at this path; else None."""
     if not path.is_dir():
         try:
             with path.open("rb") as file:

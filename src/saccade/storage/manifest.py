@@ -1,7 +1,7 @@
 """Read and write the manifest of a folder, and read single files.
 
-`manifest.json` lists the size and SHA-256 of every file, and ends with a checksum of the list itself. A list can be
-written in only one way, so a manifest that differs from it in any byte is damaged.
+`manifest.json` lists the size and SHA-256 of every file, and ends with a checksum of the list itself. For each list
+there is only one valid text, the one from `manifest_bytes`; a manifest that differs from it in any byte is damaged.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 
 @dataclass(frozen=True)
 class FileEntry:
-    """The entry of one file in the manifest."""
+    """The SHA-256 and the size of one file, as its manifest lists them."""
 
     sha256: str
     size: int
@@ -67,7 +67,10 @@ def manifest_bytes(files: Mapping[str, FileEntry]) -> bytes:
 
 
 def read_manifest(folder: Path) -> dict[str, FileEntry]:
-    """Return the files that the manifest of `folder` lists. Raises `DamagedError` if any byte of it has changed."""
+    """Return the entries in the manifest of `folder`, by file name.
+
+    Raises `DamagedError` if any byte of the manifest has changed.
+    """
     path = folder / MANIFEST
     data = read_regular(path)
     content = parse_json(data, path)
@@ -121,7 +124,7 @@ def read_regular(path: Path, size: int | None = None) -> bytes:
 
 
 def parse_json(data: bytes, path: Path) -> JSON:
-    """Parse JSON that was read from `path`."""
+    """Parse JSON that was read from `path`, which the error names if the JSON is not valid."""
     try:
         value: JSON = json.loads(data.decode())
     except (ValueError, RecursionError) as error:

@@ -28,7 +28,10 @@ class Folder:
 
 
 def open_folder(path: Path | str) -> Folder:
-    """Read and check the manifest of a folder. If a process was killed while replacing the folder, restore it first."""
+    """Read and check the manifest of a folder.
+
+    If the folder is missing because a process was killed while replacing it, the old folder is restored first.
+    """
     path = Path(path)
     if not path.is_dir():
         parent = Path(os.path.realpath(path)).parent
@@ -41,7 +44,7 @@ def open_folder(path: Path | str) -> Folder:
 
 
 def verify_folder(folder: Folder | Path | str) -> None:
-    """Raise `DamagedError`, with the name of the file, unless every file is bit for bit what was saved."""
+    """Raise `DamagedError`, which names the file, unless every file is bit for bit what was saved."""
     folder = _opened(folder)
     for name in folder.files:
         read_bytes(folder, name)
@@ -60,7 +63,7 @@ def read_bytes(folder: Folder | Path | str, name: str) -> bytes:
 
 
 def read_tensors(folder: Folder | Path | str, name: str) -> dict[str, Tensor]:
-    """Read the named tensors in a safetensors file, on the CPU."""
+    """Return the tensors in a safetensors file by name, on the CPU."""
     folder = _opened(folder)
     data = read_bytes(folder, name)
     try:
@@ -70,7 +73,7 @@ def read_tensors(folder: Folder | Path | str, name: str) -> dict[str, Tensor]:
 
 
 def read_json(folder: Folder | Path | str, name: str) -> JSON:
-    """Read the value in a JSON file."""
+    """Return the value in a JSON file."""
     folder = _opened(folder)
     return parse_json(read_bytes(folder, name), folder.path / name)
 

@@ -2,8 +2,8 @@
 
 The system renames a folder in one step, but only to a name that is free. So the old folder is first renamed to set it
 aside, and `recover` restores it if the process died before the new folder was in place. All temporary names start with
-a dot and the name of the target: `.run.saccade-new-…` is being written, `.run.saccade-old` is set aside, and
-`.run.saccade-gone-…` is being deleted.
+a dot and the name of the target. If that is `run`, `.run.saccade-new-…` is being written, `.run.saccade-old` is set
+aside, and `.run.saccade-gone-…` is being deleted.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ OURS = re.compile(r"\.(?P<target>.+)\.saccade-(?P<role>old|new-[0-9a-f]{8}|gone-
 
 
 def remove_folder(target: Path | str) -> None:
-    """Delete the folder `target`. A crash never leaves part of it under its own name."""
+    """Delete the folder `target`. It is renamed first, so a crash never leaves a part of it under its own name."""
     target = Path(target)
     target = Path(os.path.realpath(target.parent)) / target.name  # if it is a symbolic link, only the link is deleted
     with storage_errors(target), _locked(target.parent):
@@ -66,7 +66,10 @@ def storage_errors(target: Path) -> Iterator[None]:
 
 
 def check_replaceable(target: Path, names: Iterable[str]) -> None:
-    """Raise an error if `target` contains files that Saccade did not write, before the files `names` are written."""
+    """Raise an error if the files `names` cannot be saved in `target`, because Saccade did not write what is there.
+
+    That is so if `target` has files but no manifest, or a file with one of these names that its manifest does not list.
+    """
     if not os.path.lexists(target):
         return
     if not target.is_dir():
@@ -82,7 +85,7 @@ def check_replaceable(target: Path, names: Iterable[str]) -> None:
 
 @contextmanager
 def new_folder_beside(target: Path) -> Iterator[Path]:
-    """Create and lock an empty folder next to `target`, and delete it at the end unless the caller has renamed it."""
+    """Create, lock and yield an empty folder next to `target`; delete it at the end unless the caller renamed it."""
     new = target.parent / f".{target.name}.saccade-new-{secrets.token_hex(4)}"
     try:
         with ExitStack() as held:

@@ -17,7 +17,7 @@ FIELDS = ("step", "loss", "rate", "seconds", "validation")
 
 
 def read_metrics(path: Path, start: int = 0, most: int = -1) -> tuple[list[dict[str, Any]], int]:
-    """Read at most ``most`` bytes of a log from byte ``start``; return its complete lines, and the byte after them.
+    """Read at most ``most`` bytes of a log from byte ``start``; return the complete lines and where they end.
 
     Damaged lines are left out. A log that does not exist yet has no lines.
     """

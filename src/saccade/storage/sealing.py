@@ -1,4 +1,4 @@
-"""Add a checksum to each JSON object of a file that grows line by line."""
+"""Add a checksum to each line of a file of JSON objects, to which lines are added over time."""
 
 from __future__ import annotations
 

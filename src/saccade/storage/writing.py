@@ -95,7 +95,7 @@ def _write_content(path: Path, content: Content) -> FileEntry:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write a new file of named tensors, in the safetensors format, into a folder that another process is writing."""
+    """Write named tensors to a new safetensors file, which may be in a folder that another process is writing."""
     with storage_errors(path):
         _write_bytes(path, _tensor_bytes(tensors))
 

@@ -291,6 +291,6 @@ class Relay:
         return min(ready, key=lambda one: len(one.clients), default=None)
 
     def is_crowded(self, upstream: Upstream) -> bool:
-        """Return whether another worker, perhaps one just restarted, has at least two connections fewer than it."""
+        """Return whether another worker, perhaps one just restarted, has at least two connections fewer."""
         best = self.choose()
         return best is not None and len(best.clients) + 1 < len(upstream.clients)

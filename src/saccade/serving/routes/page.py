@@ -35,13 +35,13 @@ MEDIA = {
 # These three need no thread, so they answer even when all threads are busy.
 @router.get("/health", tags=["server"])
 async def health() -> dict[str, str]:
-    """Whether the server is running."""
+    """Return "ok" as long as the server is running."""
     return {"status": "ok"}
 
 
 @router.get("/ready", tags=["server"], responses={503: {"description": "Not ready yet, or shutting down."}})
 async def ready(request: Request) -> JSONResponse:
-    """Whether the server can answer: it has a model and is not shutting down.
+    """Return whether the server can answer, that is, whether it has a model and is not shutting down.
 
     ``not_reloaded`` names the models whose folders were replaced but cannot be opened; the server still uses the
     earlier models.
@@ -96,9 +96,9 @@ for _address in PAGES:
 
 @router.get("/static/{name:path}", include_in_schema=False)
 async def static(name: str) -> Response:
-    """A file of the studio.
+    """Return a file of the studio.
 
-    If the address contains the version of the files, as the links in the page do, browsers may keep the file for ever.
+    If the address contains the version of the files, as the links in the page do, browsers may cache the file for ever.
     """
     version, _, rest = name.partition("/")
     if version == _version():
@@ -156,8 +156,8 @@ def _model_samples(state: ServerState) -> list[Sample]:
         ),
         counter("saccade_busy_seconds_total", "Time spent computing.", [(n, b.busy_seconds) for n, b in batchers]),
         gauge("saccade_queue", "Requests waiting for a model.", [(n, b.waiting) for n, b in batchers]),
-        histogram("saccade_queue_seconds", "Time waiting for a model.", [(n, x.queue_seconds) for n, x in lanes]),
+        histogram("saccade_queue_seconds", "Time that requests wait.", [(n, x.queue_seconds) for n, x in lanes]),
         histogram("saccade_compute_seconds", "Time computing requests.", [(n, x.compute_seconds) for n, x in lanes]),
-        gauge("saccade_looks", "Looks in memory.", [({}, len(state.looks))]),
-        gauge("saccade_look_bytes", "Memory used by looks.", [({}, state.looks.nbytes)]),
+        gauge("saccade_looks", "Looks (recorded attention of answers) in memory.", [({}, len(state.looks))]),
+        gauge("saccade_look_bytes", "Memory used by looks (recorded attention), in bytes.", [({}, state.looks.nbytes)]),
     ]

@@ -1,4 +1,5 @@
-"""Training runs, running or finished: their metrics, and their probes, which record the attention for one example."""
+"""Routes for training runs, running or finished: their metrics, and their probes, which record the attention for one
+example."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ async def list_runs(request: Request) -> Response:
 
 @router.get("/{name}", response_model=dict[str, Any])
 async def one_run(request: Request, name: str) -> Response:
-    """A run's metrics, and the steps that have a probe."""
+    """A run's metrics, and the training steps that have a probe (the attention recorded for one example)."""
 
     def read(runs: dict[str, ServedRun]) -> str:
         run = _chosen(runs, name)
@@ -54,7 +55,8 @@ async def one_probe(request: Request, name: str, step: Annotated[int, Path(ge=0,
 async def run_events(
     request: Request, name: str, after: Annotated[int, Query(ge=0, le=10**12)] = 0
 ) -> StreamingResponse:
-    """New metrics as events, from the position that /api/runs/{name} returns; the last one is {"finished": true}."""
+    """The metrics logged after a position (``place`` in the answer of /api/runs/{name}), as events; when the run has
+    finished, the last event is {"finished": true}."""
     state = state_of(request)
     run = await wait_for(request, state.pool.run(lambda _: _chosen(_runs(state), name)))
 

@@ -1,4 +1,4 @@
-"""A model's word vectors."""
+"""Routes for a model's word vectors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["router"]
 router = APIRouter(prefix="/api/models/{name}/words", tags=["words"])
 
 Word = Annotated[str, Query(min_length=1, max_length=200)]
-Side = Annotated[str | None, Query(max_length=20, description="Which word vectors, such as source or target.")]
+Side = Annotated[str | None, Query(max_length=20, description="Which set of word vectors, such as source or target.")]
 #: The most words that can be chosen for a map, and the most other words on it.
 MOST = 100
 
@@ -31,7 +31,7 @@ async def related(
     neighbours: Annotated[int, Query(ge=1, le=100)] = 10,
     side: Side = None,
 ) -> dict[str, Any]:
-    """The nearest neighbours of a word, and its similarity to another, as printed by ``saccade words``."""
+    """The nearest neighbours of a word, and its similarity to another word, as printed by ``saccade words``."""
     state = state_of(request)
     served = state.models[name]
 
@@ -81,5 +81,5 @@ def _vectors(served: Served, side: str | None) -> WordVectors:
         raise Refused(400, f"The model {served.name} has no word vectors.")
     chosen = side or next(iter(served.vectors))
     if chosen not in served.vectors:
-        raise Refused(400, f"{served.name} has no side {chosen!r}; its sides are: {', '.join(served.vectors)}.")
+        raise Refused(400, f"{served.name} has no word vectors named {chosen!r}, only: {', '.join(served.vectors)}.")
     return served.vectors[chosen]
