@@ -77,7 +77,7 @@ def test_links_to_words_that_are_not_there_are_named(own: dict[str, str], tmp_pa
     links = lines(tmp_path / "links", ["0-0"] * 4 + ["0-2"] + ["0-0"] * 45)
     with pytest.raises(
         FileError,
-        match=r"Line 5 of .*links: the link 0-2 does not exist",
+        match=r"Line 5 of .*links: the link 0-2 is to a word that does not exist",
     ):
         TranslationFiles.read(data({**own, "alignments": links}), seed=1)
 

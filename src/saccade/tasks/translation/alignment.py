@@ -1,4 +1,4 @@
-"""Word alignments from a model's attention. The heads that give the alignment are chosen on training data."""
+"""Read word alignments from a model's cross-attention. The heads to read them from are chosen on training data."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ class _Ids(Protocol):
 def choose_alignment_heads(
     seen: Mapping[str, Trace], pairs: Sequence[_Ids], links: Sequence[frozenset[WordLink] | None]
 ) -> AlignmentChoice | None:
-    """Return the attention, heads and row whose alignment best matches the known links, or the co-occurrence of words
-    if links are unknown. Return None if the model has no cross-attention or no links are found."""
+    """Return the attention, heads and row (see ``AlignmentChoice``) whose alignment best matches ``links``, the known
+    links between tokens. If some are unknown, links are derived from how often tokens occur together. Return None if
+    the model has no cross-attention, or if there are no links."""
     candidates = _cross_attention(seen)
     if not candidates:
         return None
@@ -46,7 +47,8 @@ def choose_alignment_heads(
 
 
 def compute_weights(seen: Mapping[str, Trace], choice: AlignmentChoice | None) -> Mapping[str, Alignable]:
-    """Compute the weights for the alignment all at once if they fit in memory, which is much faster."""
+    """Return the weights of the chosen attention, computed all at once, which is much faster than row by row; if they
+    would take too much memory, or no heads were chosen, return ``seen`` itself."""
     if choice is None or math.prod(seen[choice.attention].shape) > MOST_WEIGHTS:
         return seen
     return {choice.attention: seen[choice.attention].weights()}
@@ -55,15 +57,16 @@ def compute_weights(seen: Mapping[str, Trace], choice: AlignmentChoice | None) -
 def read_alignment(
     seen: Mapping[str, Alignable], choice: AlignmentChoice | None, *, rows: int, columns: int, batch: int = 0
 ) -> Float[Tensor, "T S"] | None:
-    """Return how much each target token attends to each source token and END; None without cross-attention."""
+    """Return how much each target token attends to each source token and END; None if the model has no
+    cross-attention."""
     used = alignment_used(seen, choice)
     return None if used is None else align(used, seen, PairLengths(columns - 1, rows), batch=batch, end=True)
 
 
 def alignment_used(seen: Mapping[str, Alignable], choice: AlignmentChoice | None) -> AlignmentChoice | None:
-    """Return where the alignment is read from; None without cross-attention.
+    """Return which attention, heads and row the alignment is read from; None if the model has no cross-attention.
 
-    If no heads have been chosen, that is the mean of the last layer's heads, in the row that predicts the token.
+    If ``choice`` is None, these are all heads of the last layer, and the row that predicts the token.
     """
     candidates = _cross_attention(seen)
     if choice is not None or not candidates:

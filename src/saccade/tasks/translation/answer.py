@@ -1,4 +1,4 @@
-"""A translation, and the attention behind it."""
+"""A translation, and the attention of the model while it generated the translation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["TranslationAnswer", "TranslationAttention"]
 
 @dataclass(frozen=True)
 class TranslationAttention:
-    """What a model looked at while it read a source and generated a target, from one pass over both."""
+    """The attention of a model while it read a source and generated a target, computed in one pass over both."""
 
     source_tokens: list[str]  # with END
     target_tokens: list[str]
@@ -60,7 +60,8 @@ class TranslationAttention:
 
     @property
     def links(self) -> frozenset[WordLink]:
-        """Each target word and its strongest source word, numbered as in alignment files (words split at spaces)."""
+        """Links from each target word to the source word that it attends to most. Words are split at spaces and counted
+        from 0, as in alignment files."""
         if self.pieces is None:
             return frozenset()
         return hard_links(
@@ -73,7 +74,8 @@ class TranslationAttention:
 
     @cached_property
     def view(self) -> View:
-        """Every attention with its tokens. The rows of a decoder are the tokens it reads, from the start token on."""
+        """Every attention of the model, with the tokens of its rows and columns. The rows of a decoder's attention are
+        the tokens that it reads, from the start token on."""
         if not self.traces:
             raise OptionError("This model has no attention, so there is nothing to view.")
         return view(
@@ -114,7 +116,7 @@ class TranslationAnswer(Answer, AlignsWords):
 
     @property
     def links(self) -> str:
-        """The alignment as links between words, which are separated by spaces, in Pharaoh format."""
+        """The alignment in Pharaoh format, such as ``0-0 1-2``: links between words, which are split at spaces."""
         return write_pharaoh(self.attention.links)
 
     @property
@@ -154,7 +156,7 @@ class TranslationAnswer(Answer, AlignsWords):
 
     def terminal(self) -> list[RenderableType]:
         if self.attention.alignment is None:
-            return [Text(self.text), "This model does not attend to its source, which it sees only as one vector."]
+            return [Text(self.text), "This model has no attention to the source, which it reads as a single vector."]
         rows, columns = self.attention.words
         return [Text(self.text), TerminalHeatmap(self.attention.alignment.float(), rows, columns)]
 

@@ -158,7 +158,7 @@ class TranslationFiles(DataReader[GoldPair]):
 
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, str]:
-        """Accept parallel files in pairs, or tables, for training and optionally for validation and test."""
+        """Return the ``[data]`` table for pairs of parallel files or for tables: training, then validation and test."""
         tables = len(files) == 1 or all(table_format(file) in TABLES for file in files)
         if not files or (len(files) > 3 if tables else len(files) not in (2, 4, 6)):
             raise OptionError(f"Give two, four or six parallel files, or one to three tables, not {len(files)} files.")
@@ -199,7 +199,7 @@ class TranslationFiles(DataReader[GoldPair]):
 
     @classmethod
     def write(cls, settings: TranslationData, examples: Sequence[GoldPair], path: Path) -> list[str]:
-        """Write two files of parallel lines."""
+        """Write two files, one of sources and one of targets; equal line numbers belong together."""
         files = [
             write_lines(path.with_suffix(f".{side}"), [getattr(pair, side) for pair in examples])
             for side in ("source", "target")
@@ -213,8 +213,8 @@ class TranslationFiles(DataReader[GoldPair]):
 
     @classmethod
     def recommend(cls, splits: Splits[GoldPair], size: Size) -> dict[str, Any]:
-        """Recommend a Transformer for sentences, and a recurrent network if there is little time, or for letters and
-        symbols such as spelling and sounds."""
+        """Recommend a Transformer for sentences; a recurrent network if there is much data but only time for a tiny
+        network, or for texts of single letters or symbols, such as spellings and sounds."""
         drawn = splits.train[:: max(1, len(splits.train) // LOOKED_AT)]
         kinds = [_token_kind([getattr(pair, side) for pair in drawn]) for side in ("source", "target")]
         if kinds != ["bpe", "bpe"]:
@@ -390,7 +390,7 @@ def _read(data: TranslationData, part: str, cleaning: Cleaning) -> tuple[list[Pa
 
 
 def read_links(pairs: Sequence[Pair | GoldPair], path: Path) -> list[GoldLinks]:
-    """Read the gold links of these pairs, one line for each pair. Links to words that do not exist are refused."""
+    """Read the gold links of these pairs, one line for each pair. Raise an error if a link is to a missing word."""
     lines = list(read_lines(path))
     if len(lines) != len(pairs):
         raise FileError(
@@ -405,9 +405,9 @@ def read_links(pairs: Sequence[Pair | GoldPair], path: Path) -> list[GoldLinks]:
         for source, target in sorted(gold.possible):
             if source >= words[0] or target >= words[1]:
                 raise FileError(
-                    f"Line {number} of {path}: the link {source}-{target} does not exist, because the pair has "
-                    f"{words[0]} source words and {words[1]} target words; words are separated by spaces and "
-                    "numbered from 0."
+                    f"Line {number} of {path}: the link {source}-{target} is to a word that does not exist; the pair "
+                    f"has {words[0]} source words and {words[1]} target words, separated by spaces and numbered "
+                    "from 0."
                 )
         found.append(gold)
     return found

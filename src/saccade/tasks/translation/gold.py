@@ -29,7 +29,8 @@ Span = tuple[int, int]  # the first character, and one past the last
 
 @dataclass(frozen=True)
 class GoldPair:
-    """A source and a target text and, if links between their words are known, the words as spans of the texts."""
+    """A source text and a target text and, if links between their words are known, these links, and the position of
+    each word in its text."""
 
     source: str
     target: str
@@ -43,8 +44,8 @@ class GoldPair:
 
 
 def from_grammar(examples: Sequence[Example], tagged: bool = False) -> list[GoldPair]:
-    """Convert sentences of the built-in corpus, whose links are all known. If they are in several languages, the source
-    begins with a tag that says which: "German: The black cat ate the mouse." """
+    """Convert sentences of the built-in corpus, in which all links are known. If ``tagged``, because there are several
+    target languages, each source begins with the name of one: "German: The black cat ate the mouse." """
     pairs = []
     for line, example in enumerate(examples, start=1):
         tag = language_tag(example.language) if tagged else ""
@@ -64,17 +65,17 @@ def from_grammar(examples: Sequence[Example], tagged: bool = False) -> list[Gold
 
 
 def language_tag(language: str) -> str:
-    """Return the tag at the start of a source if the model writes several languages, such as "German: "."""
+    """Return the tag, such as "German: ", that tells a model of several target languages which one to write."""
     return f"{LANGUAGE_NAMES[language]}: "
 
 
 def from_pair(pair: Pair) -> GoldPair:
-    """Convert a pair from the user's files. Its links, if given, are between words separated by spaces."""
+    """Convert a pair from the user's files. Its links, if given, are between words that are split at spaces."""
     return _with_words(pair, _word_spans(pair.source), _word_spans(pair.target))
 
 
 def from_characters(pair: Pair) -> GoldPair:
-    """Convert a pair whose links are between characters (letters and sounds)."""
+    """Convert a pair whose links are between single characters, such as letters and sounds."""
     source, target = (tuple((i, i + 1) for i in range(len(text))) for text in (pair.source, pair.target))
     return _with_words(pair, source, target)
 
@@ -85,7 +86,8 @@ def _with_words(pair: Pair, source: tuple[Span, ...], target: tuple[Span, ...]) 
 
 
 def token_links(pair: GoldPair, source: Tokenizer, target: Tokenizer) -> frozenset[WordLink] | None:
-    """Return the links between the tokens of a pair that follow from those between its words; None if unknown."""
+    """Return links between all tokens of two linked words, for each link between words of a pair; None if the links
+    between its words are unknown."""
     if pair.links is None:
         return None
     sources = _tokens_of_words(source.encode(pair.source).spans, pair.source_words)
@@ -96,10 +98,11 @@ def token_links(pair: GoldPair, source: Tokenizer, target: Tokenizer) -> frozens
 def word_agreement(
     pair: GoldPair, matrix: Float[Tensor, "T S"], source: Tokenizer, target: Tokenizer
 ) -> tuple[int, int]:
-    """Count the content words that have a link, and how many of them attend most to a source word they are linked to.
+    """Count the content words of the target that have gold links, and how many of these attend most to a source word
+    that they are linked to.
 
-    Returns (correct, total). ``matrix`` has the weights between tokens, without END; the weight of a word is the sum
-    over its tokens.
+    Returns (correct, total). ``matrix`` has the weights between tokens, without END; the weight of a source word is the
+    sum over its tokens.
     """
     assert pair.links is not None
     sources = _tokens_of_words(source.encode(pair.source).spans, pair.source_words)
@@ -125,7 +128,8 @@ def _tokens_of_words(tokens: Sequence[Span], words: Sequence[Span]) -> list[list
 
 
 def spaced_words(text: str, tokens: Sequence[Span]) -> list[int]:
-    """Return, for each token, the number of its word; words are separated by spaces, which belong to the next word."""
+    """Return the number of the word that each token belongs to, from 0. Words are split at spaces, and a space belongs
+    to the word after it."""
     words = _word_spans(text)
     last_word = max(len(words) - 1, 0)  # a text of only spaces is one word
     return [min(sum(last <= start for _, last in words), last_word) for start, _ in tokens]

@@ -19,10 +19,11 @@ __all__ = ["guided_loss"]
 def guided_loss(
     model: nn.Module, arguments: tuple[Any, ...], targets: Targets, links: Float[Tensor, "B T S"]
 ) -> tuple[Tensor, Float[Tensor, ""]]:
-    """Return the loss of the targets and the alignment loss ``-Σ links · log weights``, where weights are the mean of
-    the last layer's heads.
+    """Return the loss of the targets, and the alignment loss ``-Σ links · log weights``, where ``weights`` are the mean
+    over the heads of the last cross-attention.
 
-    The forward pass is unchanged. During it, a hook computes the weights a second time, with their gradient.
+    The forward pass itself is unchanged; a hook on the last cross-attention computes its weights a second time, so that
+    they have a gradient.
     """
     crossing = [module for name, module in model.named_modules() if name.endswith("cross")]
     layers = [module for module in crossing if isinstance(module, MultiHead | CrossAttention)]

@@ -1,9 +1,10 @@
-"""Measure whether a head links a word to the word that decides its meaning: a pronoun to its noun, "bank" to "river".
+"""Measure how often an attention head links a word to the word that decides its meaning: a pronoun to its noun, "bank"
+to "river".
 
-The built-in corpus knows these links, and the lectures (002, 003) show them in a trained model. A head is right if the
-strongest weight in the word's row is at the linked word. Because many heads look at many places, the fraction of
-sentences in which *some* head is right is high by chance alone. So it is reported together with that chance level, and
-with the fraction for the one head that was best on other sentences.
+In the built-in corpus these links are known; lectures 002 and 003 show them in a trained model. A head is right if the
+largest weight in the word's row is at the linked word. Because there are many heads, the fraction of sentences in which
+*some* head is right is high by chance alone. So it is reported together with the fraction that heads which look at
+random words would reach, and with the fraction for a single head: the one that was right most often on other sentences.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ Strongest = dict[str, int]
 
 @dataclass(frozen=True)
 class LinkShares:
-    """The fraction of sentences, among those with a link of one kind, in which a head finds the link."""
+    """In which fraction of the sentences that have a link of one kind some head finds the link, and in which fraction
+    the best head does."""
 
     kind: str  # "pronoun" or "bank"
     sentences: int
@@ -47,8 +49,8 @@ class LinkShares:
 
 
 def link_shares(read: ViewText, kind: str, choose: Sequence[Example], judge: Sequence[Example]) -> LinkShares:
-    """Return the shares on the sentences in ``judge``; the best head is the one that is right most often in
-    ``choose``."""
+    """Return the fractions of the sentences in ``judge`` in which some head, and the best head, finds the link. The
+    best head is the one that is right most often on the sentences in ``choose``."""
     rights: Counter[str] = Counter()
     for strongest, true, _ in _links(read, kind, choose):
         rights.update(head for head, word in strongest.items() if word == true)
@@ -79,8 +81,8 @@ def _links(read: ViewText, kind: str, examples: Sequence[Example]) -> Iterator[t
                 words = view.columns[view.names[0]].joined[: len(example.source)]
                 if [word.lower() for word in words] != [word.lower() for word in example.source]:
                     raise OptionError(
-                        f"This model splits {example.source_text!r} into different words than the corpus, so its "
-                        f"heads cannot be compared with the true links."
+                        f"This model splits {example.source_text!r} into other words than the built-in corpus does, so "
+                        f"its heads cannot be compared with the true links."
                     )
                 strongest: Strongest = {}
                 for name in view.names:

@@ -89,7 +89,8 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         )
 
     def examples(self, probe: Sequence[str] = ()) -> list[Any]:
-        """Return sentences of the built-in corpus, for each language in turn if the model knows several."""
+        """Return sentences of the built-in corpus if the model was trained on it, otherwise the recorded example. If
+        the model writes several languages, each sentence names one of them in turn."""
         if self.bundle.data.get("builtin") == "decks":
             return [sentence.source_text for sentence in deck_sentences(len(OWN), 0, "test")]
         languages = self.bundle.data.get("languages") or ()
@@ -120,7 +121,8 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
     def answer_pieces(
         self, pieces: Sequence[Sequence[tuple[str, int]]], options: SearchOptions, now: Snapshot
     ) -> Iterator[list[TranslationAnswer]]:
-        """Yield the best translation of each text, with the others as its ``alternatives``; workers share the pieces.
+        """Yield, for each piece, the best translation of each of its texts, with the others as its ``alternatives``. If
+        there are worker processes, the pieces are divided among them.
 
         Empty texts are left out of the search, because a model would make up translations for them.
         """
@@ -169,9 +171,11 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
     def evaluate(
         self, examples: Sequence[GoldPair], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> Evaluation:
-        """Return BLEU and chrF by sacrebleu, with their signatures, and the fraction of exact matches.
+        """Translate the sources, and return BLEU and chrF as sacrebleu computes them, with sacrebleu's signatures, and
+        the percentage of exact matches.
 
-        If gold links are given, also score how well the model aligns the references.
+        If the option ``alignments`` names a file of gold links, also score the alignment that the model's attention
+        gives when it is fed the references.
         """
         given = {name: options.pop(name) for name in self.scoring.model_fields if name in options}
         how = TranslationScoring.read(given, "")
@@ -212,14 +216,14 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         return scores
 
     def attention(self, source: str, target: str) -> TranslationAttention:
-        """Return what the model looks at when it reads this source and generates this target."""
+        """Return the attention of the model while it reads this source and is made to generate this target."""
         encoding = self.task.state.target.encode(target)
         tokens = as_written(target, encoding, self.task.state.target.special.unknown)
         return self._attention(source, encoding.ids, tokens, spaced_words(target, encoding.spans))
 
     @torch.inference_mode()
     def view_input(self, given: str, progress: Rows | None = None) -> View:
-        """Return what the encoder looks at when it reads this source, of any length, without generating an answer.
+        """Return the attention of the encoder while it reads this source, of any length, without generating an answer.
 
         ``progress`` is called with the name of an attention and the fraction of its rows that is done.
         """
@@ -230,7 +234,9 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
             if encode is not None:
                 encode(torch.tensor([ids], device=self.device))
         if not seen:
-            raise OptionError("The encoder of this model has no attention, so only answers can be viewed.")
+            raise OptionError(
+                "The encoder of this model has no attention, so there is nothing to view without an answer."
+            )
         inside = range(self.task.state.source.before, self.task.state.source.before + len(encoding.ids))
         return view(seen, tokens, words=[word if place in inside else None for place, word in enumerate(words)])
 
@@ -267,7 +273,7 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         return self._attention_for_output(given, answer.ids).view
 
     def given_answer(self, source: str, target: str) -> TranslationAnswer:
-        """Return the target that the user gives as if it were the model's answer, with its log-probability."""
+        """Return a target that the user gives as if the model had generated it; ``score`` is its log-probability."""
         compute_attention = Snapshot(self).later(self.attention, source, target)
         (log_probability,) = self.score([source], [target])
         encoding = self.task.state.target.encode(target)
@@ -350,7 +356,7 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
 
 
 def as_written(text: str, encoding: Encoding, unknown: int | None) -> list[str]:
-    """Return the tokens of a text. Words that are not in the vocabulary are shown as written, with a mark."""
+    """Return the tokens of a text. A word that is not in the vocabulary is shown as written, followed by "(?)"."""
     return [
         f"{text[start:stop]}{UNKNOWN_MARK}" if id == unknown else token
         for id, token, (start, stop) in zip(encoding.ids, encoding.tokens, encoding.spans, strict=True)

@@ -55,7 +55,7 @@ ALIGNMENT_WEIGHTS = 1 << 20
 
 
 class TextSettings(TokenSettings):
-    """How the text of both sides is split into tokens."""
+    """How the texts of both sides, source and target, are split into tokens."""
 
     shared: bool = Field(
         True, description="Use one vocabulary for source and target; otherwise each has its own `vocabulary` tokens"
@@ -131,7 +131,7 @@ class TranslationState(TaskState):
             return cls(*_of_entries(model, *model.entries))
         assert tokenizer is not None
         if tokenizer.special.start is None or tokenizer.special.end is None:
-            raise FileError(f"This {model.family} model does not say which tokens start and end a text.")
+            raise FileError(f"The files of this {model.family} model do not say which tokens start and end a text.")
         return cls(tokenizer, tokenizer)
 
     @classmethod
@@ -196,7 +196,7 @@ class Translation(Task):
         return np.array([(len(pair.source), len(pair.target) + 1) for pair in examples])
 
     def batch(self, examples: Sequence[EncodedPair]) -> TranslationBatch:
-        """Return a batch to train on, with gold links if alignment is guided."""
+        """Return a batch to train on, with gold links if ``training.guided_alignment`` is above 0."""
         batch = self.plain_batch(examples)
         if not self.training.guided_alignment:
             return batch
@@ -211,7 +211,8 @@ class Translation(Task):
         return TranslationBatch(*target, [pair.gold.line for pair in examples], source, source_lengths)
 
     def loss(self, model: nn.Module, batch: TranslationBatch) -> Loss:
-        """Return the cross-entropy of the target tokens, and also of the links if alignment is guided."""
+        """Return the cross-entropy of the target tokens; in training with guided alignment, the weighted loss of the
+        attention compared with the gold links is added."""
         arguments = (batch.source, batch.source_lengths, batch.read)
         words = batch.predicted[batch.real]
         drawing = hard_attention(model) if model.training else None
@@ -251,7 +252,8 @@ class Translation(Task):
         options: SearchOptions | None = None,
         check_cancelled: CheckCancelled = lambda: None,
     ) -> Evaluation:
-        """Score the translations of these pairs by beam search, and the alignment of the model if links are known."""
+        """Translate the sources by beam search, and score the translations; if the gold links of all pairs are known,
+        also score the alignment that the model's attention gives."""
         texts = self._texts(model, examples, options or SearchOptions(), self.evaluation_size, check_cancelled)
         scores = text_scores(texts, [pair.gold.target for pair in examples])
         if self.state.alignment is not None and all(pair.gold.links is not None for pair in examples):
@@ -296,8 +298,8 @@ class Translation(Task):
     def content_agreement(
         self, model: nn.Module, examples: Sequence[EncodedPair], check_cancelled: CheckCancelled
     ) -> tuple[int, int]:
-        """Count the content words with gold links, and how many are aligned correctly when the model is given the
-        references. Returns (correct, total)."""
+        """Count the content words of the targets that have gold links, and how many of these the model's attention
+        aligns correctly when it is fed the true targets. Returns (correct, total)."""
         right = total = 0
         for start in range(0, len(examples), 64):
             check_cancelled()
@@ -336,7 +338,8 @@ class Translation(Task):
 
     @torch.inference_mode()
     def finish(self, model: nn.Module, examples: Sequence[EncodedPair]) -> TranslationState:
-        """Use training pairs to choose the layer, heads and row that the alignment is read from."""
+        """Return the state with the layer, heads and row that alignments are read from, chosen on some training
+        pairs."""
         chosen = sorted(examples, key=lambda pair: len(pair.source) * len(pair.target))
         chosen = chosen[len(chosen) // 2 :]  # pairs of medium length: long ones are slow, short ones tell little
         largest = max(len(pair.source) * (len(pair.target) + 1) for pair in chosen[:ALIGNMENT_PAIRS])
