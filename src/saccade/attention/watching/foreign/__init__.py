@@ -1,1 +1,1 @@
-"""The attention of modules from other libraries, translated into Saccade's own calls."""
+"""Watches and edits attention in modules from other libraries, whose calls it translates into Saccade's ``Call``."""

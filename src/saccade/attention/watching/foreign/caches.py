@@ -1,9 +1,9 @@
 """Finds out whether the tensors of a cache were replaced between two forward passes, as beam search does.
 
-After each step, beam search keeps the best texts and selects their keys from the cache. A sequence of the batch is then
-one of several candidates, and not the text that comes out in the end, even if the selection left all numbers as they
-were. The numbers cannot show this, but the tensor objects can: they are not those that the last forward pass left in
-the cache.
+After each step, beam search keeps the best texts and selects their keys from the cache. Each sequence of the batch is
+then only one of several candidates, and need not become the final output, even if the selection happened to leave all
+numbers as they were. The numbers cannot show that there was a selection, but the tensor objects can: they are not those
+that the last forward pass left in the cache.
 """
 
 from __future__ import annotations
@@ -34,21 +34,19 @@ class _Left(NamedTuple):
 
 
 class Caches:
-    """Remembers the tensors of the last forward pass of each module.
-
-    They are those in its arguments when it began, and those in its arguments and output when it ended.
-    """
+    """Remembers, for each module, the tensors in the arguments of its last forward pass when that pass began, and the
+    tensors in its arguments and output when it ended."""
 
     def __init__(self) -> None:
         self._given: dict[int, dict[int, _Left]] = {}
         self._left: dict[int, dict[int, _Left]] = {}
 
     def begin(self, module: nn.Module, values: tuple[object, ...]) -> tuple[bool, set[int]]:
-        """Begin a forward pass with these arguments.
+        """Begin a forward pass of a module with these arguments.
 
-        Return whether its cache was replaced, and the ids of the tensors that the last pass computed and stored in it.
-        The cache was replaced if it holds a tensor that the last pass did not leave there, but that has the shape of
-        one that it left.
+        Return whether its cache was replaced since the module's last pass, and the Python ids of the tensors that the
+        last pass computed and stored in the cache. The cache counts as replaced if it holds a tensor that the last pass
+        did not leave there, but that has the same shape as a tensor that it did leave.
         """
         with torch._C.DisableTorchFunction():
             given, left = self._given.get(id(module), {}), self._left.get(id(module), {})

@@ -1,4 +1,4 @@
-"""Translates a call of torch's ``scaled_dot_product_attention`` into a ``Call``."""
+"""Translates a call of torch's ``scaled_dot_product_attention`` into a ``Call``, Saccade's record of such a call."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ HUGE = 1e12
 class RoundedSoftmax(Softmax):
     """Softmax of scores in which a large negative number, added by a mask, stands for "may not attend".
 
-    Adding such a number costs a score its last digits, and the lowest float32 costs it all of them. That does not
-    matter in a row that has an allowed key. In a row without one, the rounded scores are all there is, so they are
-    rounded here to float32 as the kernel does. Numbers beyond ``COARSE`` are replaced by smaller ones in the same
-    order, because the logarithm of a sum would lose its digits next to them. Equal numbers stay equal; different ones
-    stay so far apart that only one of them has a weight.
+    Adding such a number rounds off the last digits of a score, and adding the lowest float32 rounds off all of them.
+    That does not matter in a row that has an allowed key. In a row without an allowed key, the weights depend only on
+    the rounded scores, so they are rounded here to float32 as the kernel does. Scores below -``COARSE`` are replaced by
+    scores nearer to it in the same order, because the log-sum-exp of larger numbers would be too coarse. Equal scores
+    stay equal; different ones stay so far apart that only the highest of them has a weight.
     """
 
     needs_double = True
@@ -87,7 +87,7 @@ def call_of_sdpa(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Call | str:
-    """Translate a call of ``scaled_dot_product_attention`` to a ``Call``, or return why it cannot be shown.
+    """Translate a call of ``scaled_dot_product_attention`` to a ``Call``, or return the reason why it cannot be shown.
 
     ``is_causal`` counts rows and columns from the first query and key of the call ("top-left"), as Saccade does with
     ``first_row`` 0. ``attn_mask`` is boolean (True = may attend), or a bias: numbers that are added to the scores.
@@ -159,7 +159,7 @@ def unrepeated(tensor: Tensor) -> Tensor:
 
 
 def ungrouped(key: Float[Tensor, "B H K D"]) -> Float[Tensor, "B G K D"]:
-    """Return the keys with one head for each group of query heads, if each group has copies of the same keys."""
+    """Return keys with one head for each group of query heads, if a group has copies of the same keys; else ``key``."""
     heads = key.shape[1]
     if heads < 2 or not torch.equal(key[:, 0, :1], key[:, 1, :1]):  # a group has at least two heads: cheap to rule out
         return key

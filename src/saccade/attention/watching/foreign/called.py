@@ -1,4 +1,4 @@
-"""A call of one of torch's functions, together with the token ids of its arguments (``identity``)."""
+"""A call of one of torch's functions, and ids of the tokens that its arguments were computed from (``identity``)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Ids = Tensor  # for each element of another tensor, the id of the token that it 
 
 
 class Called(NamedTuple):
-    """A call of a torch function, and a way to look up the token ids of its arguments."""
+    """A call of a torch function, and a way to look up which tokens its arguments were computed from (``of``)."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
     named: dict[str, Any]
     outputs: Sequence[Tensor]
-    of: Callable[[Any], Ids | None]  # returns the token ids of an argument; None if it belongs to no token
+    of: Callable[[Any], Ids | None]  # returns the origin ids of an argument; None if it belongs to no token
     made: Callable[[Ids, int], int]  # returns the number of a sequence of new tokens, from its origin and length
     texts: Sequence[Tensor] = ()  # the inputs of the forward pass that are texts
 
@@ -45,7 +45,7 @@ class Called(NamedTuple):
         return nobody(tensor) if ids is None else ids
 
     def others_belong_to_nobody(self, *known: object) -> bool:
-        """Return whether no tensor among the arguments, apart from those in ``known``, belongs to a token."""
+        """Return whether no tensor argument, apart from those in ``known``, was computed from tokens."""
         return all(any(part is one for one in known) or self.of(part) is None for part in self.tensors())
 
 

@@ -1,8 +1,9 @@
 """Reports forward passes of torch's attention modules that start with ``module.forward(...)``, which skips all hooks.
 
-With a torch function mode, such a module would leave its fast path, and its output could change. So while someone
-watches or edits, the ``forward`` of these classes is wrapped, and the wrapper reports what the hooks would report. If
-a program stored ``module.forward`` earlier, its copy is not wrapped; Saccade finds it by searching the call stack.
+While a torch function mode is active, such a module would leave its fast path (one fused kernel), and its output could
+change. So while a model is watched or edited, the ``forward`` of these classes is wrapped, and the wrapper reports what
+the hooks would report. If a program stored ``module.forward`` earlier, its copy is not wrapped; Saccade finds it by
+searching the call stack.
 """
 
 from __future__ import annotations
@@ -43,16 +44,17 @@ def unwrap_forwards(kinds: Sequence[type[nn.Module]]) -> None:
 
 
 def unwrapped(method: Forward) -> Forward:
-    """Return the original method if this is one of our wrappers; otherwise the method itself."""
+    """Return the original method if this one is a wrapper made by ``wrap_forwards``; otherwise the method itself."""
     return _originals.get(method, method)
 
 
 def stored_forward(
     caller: FrameType | None, kinds: Sequence[type[nn.Module]], running: Sequence[nn.Module]
 ) -> nn.Module | None:
-    """Search the call stack for a ``forward`` of these classes; return its module, unless that is in ``running``.
+    """Return the module of these classes whose ``forward`` is on the call stack; None if it is in ``running``, or if
+    there is none.
 
-    Such a module was not reported, because its ``forward`` was stored before it was wrapped. Otherwise return None.
+    Such a module was not reported as running, because its ``forward`` was stored before it was wrapped.
     """
     codes = [getattr(unwrapped(kind.forward), "__code__", None) for kind in kinds]
     for _ in range(MAX_CALLERS):

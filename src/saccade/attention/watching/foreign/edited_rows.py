@@ -1,9 +1,9 @@
 """Finds out which positions of the text the rows of an edited attention call stand for.
 
 An edit names positions of a text, but a call of torch's attention only has rows. In a forward pass over a whole text,
-the two are the same. In a step of generation they are not: the cache that is passed to the model then tells how many
-positions came before. If there is no such cache, the token ids of the keys (``rows``) must prove that the rows are the
-first positions of the text; if they do not, the edit is refused.
+row i is position i. In a step of generation it is not: the cache that is passed to the model then says how many
+positions came before. If there is no such cache, the ids of the tokens that queries and keys were computed from
+(``identity``) must prove that the rows are the first positions of the text; if they do not, the edit is refused.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ DROPPED = "its cache dropped old keys, so its columns are not the positions of t
 
 
 class Start(Enum):
-    """What the token ids of queries and keys prove about the positions of the queries in their text."""
+    """What the origins of queries and keys (``identity``) prove about the positions of the queries in their text."""
 
     FIRST = auto()  # the queries are the first positions of their text
     FIRST_IF_HIDDEN = auto()  # the same, but only if a mask hides all keys after theirs, which may be cached keys
@@ -49,7 +49,7 @@ class Start(Enum):
 
 
 class CallStep(NamedTuple):
-    """Where an attention call stands in its forward pass, and what is known about the positions of its queries."""
+    """Which of its module's calls an attention call is, and what is known about the positions of its queries."""
 
     cached: int | str | None  # see ``cached_positions``
     use: int  # 1 for the module's first call in this forward pass, 2 for its second call, and so on
@@ -104,7 +104,7 @@ class EditedCalls:
     def note(
         self, runs: Sequence[RunningModule], query: Tensor, key: Tensor, lineage: Lineage, is_turned: bool
     ) -> CallStep:
-        """Remember a call of the innermost running module, and return where it stands in the forward pass."""
+        """Remember a call of the innermost running module, and return its number and what it proves (``CallStep``)."""
         module, outermost, innermost = runs[-1].module, runs[0], runs[-1].number
         start = self.look(runs, query, key, lineage, is_turned)
         outermost.linked = next((one.name for one in targets_of(module) if one.needs_positions), outermost.linked)
@@ -135,7 +135,7 @@ def _continues(last: _Last, query: Tensor, key: Tensor) -> bool:
 
 @unseen()
 def start_of(query: Tensor, key: Tensor, lineage: Lineage, is_turned: bool) -> Start:
-    """Return what the token ids of a call prove about the positions of its queries in the text.
+    """Return what the origins of a call's queries and keys (``identity``) prove about the positions of the queries.
 
     ``is_turned`` says whether the tensors are (positions, batch, width) instead of (batch, positions, width).
     """

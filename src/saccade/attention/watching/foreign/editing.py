@@ -1,6 +1,6 @@
 """Runs calls of torch's attention with the outputs of some heads replaced and some links forbidden.
 
-``scaled_dot_product_attention`` gets a different mask, and the outputs of the edited heads are replaced.
+To forbid links, ``scaled_dot_product_attention`` is given a different mask; the outputs of edited heads are replaced.
 ``multi_head_attention_forward`` applies W_O itself, so it is run with the identity in place of W_O. It then returns
 exactly the concatenated heads, which are edited before W_O is applied.
 """
@@ -57,7 +57,7 @@ def run_edited(
     targets: Sequence[Target],
     step: CallStep,
 ) -> Edited:
-    """Run a call of torch's attention with the changes that these targets ask for."""
+    """Run a call of torch's attention function with the changes in ``targets``, and return its result."""
     is_sdpa = function is SDPA
     bound = bound_sdpa(arguments, named) if is_sdpa else _MULTI_HEAD.bind(*arguments, **named).arguments
     call = (call_of_sdpa if is_sdpa else call_of_function)(**bound)

@@ -1,7 +1,7 @@
 """Recognises heads that were moved into the batch dimension, as in queries of shape (batch · heads, positions, width).
 
-To torch, such a call looks like many sequences with one head each. The token ids (``rows``) show which of these
-sequences are really heads of the same text: all heads of a text have the same tokens.
+To torch, such a call looks like many sequences with one head each. The ids of the tokens that the queries were computed
+from (``identity``) show which of these sequences are really heads of the same text: they have the same tokens.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Fold(NamedTuple):
         return entries % self.num_texts if self.is_head_first else entries // self.num_heads
 
     def call_of_sdpa(self, bound: dict[str, Any]) -> Call | str:
-        """Translate a call of ``scaled_dot_product_attention`` that has this layout."""
+        """Translate a call of ``scaled_dot_product_attention`` with this layout, or return why it cannot be shown."""
         tensors = {name: part for name, part in bound.items() if isinstance(part, Tensor) and part.ndim > 2}
         first = bound["query"].shape[:-2]
         if any(part.shape[:-2] not in (first, (1,) * len(first)) for part in tensors.values()):
@@ -66,7 +66,10 @@ class Fold(NamedTuple):
 
 
 def fold_of(rows: Int[Tensor, ...] | None) -> Fold | None:
-    """Return the layout of queries, given the token id of each of their elements; None if the ids do not show it."""
+    """Return the layout of queries, given the id of the token that each element was computed from (``identity``).
+
+    Return None if the ids do not show the layout.
+    """
     if rows is None or rows.ndim not in (3, 4) or not rows.numel():
         return None
     if not torch.equal(rows[..., :1].expand_as(rows), rows):  # the elements of a row belong to several tokens
@@ -129,7 +132,8 @@ class Layouts:
         return query.ndim in (3, 4) and self._lineage.may_fold(query.shape[0], heads, query.shape[-2])
 
     def check(self, module: nn.Module, query: Tensor, targets: Sequence[Target]) -> None:
-        """Raise an error if a call's heads may not be heads of the model, or its rows not positions of the text."""
+        """Raise an error if the call cannot be edited because its head dimension may not hold the model's heads, or
+        because its rows are not the positions of the text."""
         fold, rows = self.of(module, query), self._lineage.rows
         if self.may_fold(query) if fold is None else not fold.is_plain(query):
             raise cannot(targets[0].name, FOLDED)

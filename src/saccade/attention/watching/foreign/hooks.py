@@ -1,4 +1,4 @@
-"""The hooks through which torch reports every forward pass. All threads share them."""
+"""The global hooks through which torch reports every forward pass of every module, in all threads."""
 
 from __future__ import annotations
 

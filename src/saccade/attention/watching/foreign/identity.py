@@ -1,13 +1,13 @@
-"""Ids that say which token each element of a tensor belongs to.
+"""Origin ids: for each element of a tensor, an id that says which token of the input it was computed from.
 
-There are four kinds of elements:
+They are not the numbers of words in a vocabulary. There are four kinds of elements:
 
 - *Of no token* (``NOBODY``): computed only from parameters and constants. If it is combined with an element of a token,
   the result belongs to that token.
 - *Of one token*: computed from one position of one sequence, and otherwise only from elements of no token. A token is
-  identified by its sequence, the number of its text in the batch, and its place in the text. Sequences are the inputs,
-  the new sequences that a convolution makes from a picture (``MADE``), and rows of parameters, which become tokens at
-  their first attention (``LEARNED``).
+  identified by its sequence, the number of its text in the batch, and its place (position) in the text. Sequences are
+  the inputs, the new sequences that a convolution makes from a picture (``MADE``), and rows of parameters, which count
+  as tokens from the first attention call that uses them (``LEARNED``).
 - *Mixed*: computed from several tokens. Its id is a hash of their ids: the same computation from the same tokens gives
   the same id, and any other computation gives a different one.
 - *Unknown*: computed by a function for which there is no rule. Its id is a hash that occurs only once, so it is treated
@@ -52,7 +52,7 @@ Ids = Int[Tensor, "..."]
 
 @contextmanager
 def unseen() -> Iterator[None]:
-    """Run a block unwatched and without gradients; its results can be used inside and outside inference mode."""
+    """Run a ``with`` block unwatched and without gradients; its results can be used in and out of inference mode."""
     with torch._C.DisableTorchFunction(), torch.no_grad():
         if not torch.is_inference_mode_enabled():
             yield
@@ -71,8 +71,8 @@ def sequence_of(ids: Ids) -> Ids:
 
 
 def kind_of(ids: Ids) -> Ids:
-    """Return the kind of the sequence that each token belongs to. For ids that are not those of tokens, the result
-    has no meaning."""
+    """Return the kind (``TEXT``, ``ROWS``, ``MADE`` or ``LEARNED``) of the sequence that each token belongs to. For ids
+    that are not those of tokens, the result has no meaning."""
     return sequence_of(ids) % 4
 
 
@@ -102,7 +102,7 @@ def fresh(number: int, shape: torch.Size, bits: int, device: torch.device) -> Id
 
 
 def combined(one: Ids, other: Ids) -> Ids:
-    """Return the token ids of a tensor that is computed from two others, element by element.
+    """Return the origin ids of a tensor that is computed from two others, element by element, given their ids.
 
     If both elements belong to the same token, or one of them to none, the result belongs to that token; otherwise its
     id is a hash of the two ids.
@@ -123,7 +123,7 @@ def combined(one: Ids, other: Ids) -> Ids:
 
 
 def merged(ids: Ids, dims: tuple[int, ...]) -> Ids:
-    """Return the ids of the result of a reduction, such as a sum, over these dimensions, which then have size 1."""
+    """Return the ids of the result of a reduction, such as a sum, over the dimensions ``dims``, which get size 1."""
     shape = [1 if place in dims else size for place, size in enumerate(ids.shape)]
     if not ids.numel():
         return torch.zeros(shape, dtype=torch.int64, device=ids.device)
@@ -144,7 +144,8 @@ def merged(ids: Ids, dims: tuple[int, ...]) -> Ids:
 
 
 def bits_of(ids: Ids) -> int:
-    """Return the flags of a hash that is made from all these ids, as one number."""
+    """Return, as one number, the flags that a hash of all these ids has: whether it was made from rows of an input, and
+    whether from a text."""
     ids = unrepeated(ids)
     return HASHED | OF_ROWS * bool(is_made_of_rows(ids).any()) | OF_TEXT * bool(is_of_text(ids).any())
 

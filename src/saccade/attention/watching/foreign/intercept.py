@@ -4,13 +4,13 @@ While a model is watched or edited, torch reports two things about the thread: w
 ``Forwards``, through hooks that all modules share), and which of torch's functions are called (to ``Mode``, a torch
 function mode). Every call of torch's attention goes through ``Forwards.attention``. The call runs unchanged, or with
 the changes of an edit (``editing``), and its arguments are then translated into Saccade's own ``Call`` (``call``). For
-every other function, Saccade only notes which inputs and attentions its output comes from (``lineage``).
+every other function, Saccade only notes which inputs and attention calls its output comes from (``lineage``).
 
 A function mode makes torch's own ``nn.MultiheadAttention`` and ``nn.TransformerEncoder`` leave the fast path that they
 normally take. So the mode is removed while these modules run, which keeps their output the same, and their queries and
 keys are computed a second time from their arguments (``torch_modules``). If someone replaced a method or function of
-such a module, Saccade watches the functions that it calls or, if it might take the fast path, the kernels that run. An
-edited module always leaves the fast path, because nothing can be changed inside a kernel.
+such a module, Saccade watches the functions that the module calls or, if it might take the fast path, the kernels that
+run. An edited module always leaves the fast path, because nothing can be changed inside a kernel.
 """
 
 from __future__ import annotations
@@ -273,7 +273,7 @@ class Forwards(threading.local):
     def attention(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any], caller: FrameType | None
     ) -> Any:
-        """Run a call of torch's attention, and show it to the watchers. ``Mode`` sends every such call here."""
+        """Run a call of torch's attention function, and show it to the watchers. ``Mode`` sends all such calls here."""
         if _is_own(caller):
             output = function(*arguments, **named)
             self._pass_on(_argument("query", 0, arguments, named), output)
@@ -322,7 +322,7 @@ class Forwards(threading.local):
         return output
 
     def _pass_on(self, query: Tensor, output: Tensor) -> None:
-        """Give the output of an attention that is not shown the marks and token ids of its queries."""
+        """Give the output of an attention call that is not shown the marks and origin ids of its queries."""
         if self.lineage.is_on:
             number = self.lineage.attended(self.lineage.marks(query), output)
             self.lineage.rows.attended(query, output, number)
@@ -330,9 +330,9 @@ class Forwards(threading.local):
     def other(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any], output: object
     ) -> None:
-        """Note where the output of a function other than attention comes from.
+        """Note which inputs and attention calls the output of a function other than attention comes from.
 
-        If the function multiplies values by softmax weights, the model's own code computes an attention: report it.
+        If the function multiplies values by softmax weights, the model's own code computes attention: report this.
         """
         found = self.lineage.follow(function, arguments, named, output)
         if self.lineage.is_lost:
@@ -344,7 +344,7 @@ class Forwards(threading.local):
             self._audience.show(self.runs, Seen(WRITTEN_OUT, self.runs[-1].module, place, is_written_out=True))
 
     def other_kernel(self, function: Callable[..., Any], arguments: tuple[Any, ...], output: object) -> None:
-        """Report an attention that torch computed with a function whose calls Saccade cannot translate."""
+        """Report to the watchers that torch computed attention with a function whose calls Saccade cannot translate."""
         if self.runs:
             tensors = (*(part for part in arguments if isinstance(part, Tensor)), None, None, None)
             given = Given(tensors[0], tensors[1], tensors[2])
@@ -373,7 +373,7 @@ class Forwards(threading.local):
         self._audience.show(self.runs, Seen(call, module, place, has_chosen_cache=chosen))
 
     def _given_rows(self, run: RunningModule, given: Tensor | None) -> Positions | None:
-        """Return the token ids of the input of one of torch's own modules; None if they are not known.
+        """Return the origin ids of the input of one of torch's own modules; None if they are not known.
 
         Inside another of torch's modules, the ids of the outer module's input are used: torch reports nothing there.
         """

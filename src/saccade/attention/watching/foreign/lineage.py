@@ -1,9 +1,9 @@
-"""Tracks where a tensor's rows come from: the inputs and the attentions that they were computed from.
+"""Tracks where a tensor's rows come from: the inputs and the attention calls that they were computed from.
 
-Neither names nor shapes show whether an attention attends to its own sequence or to another one, or which attentions
-come before it. So while a forward pass is watched, each tensor carries *marks*: one for each input that its rows were
-computed from, and one for each attention that they went through. A function passes the marks of its arguments on to its
-output. The output of an attention has the marks of its queries, because it has the same rows, and one more.
+Neither names nor shapes show whether an attention call is self- or cross-attention, or which calls come before it. So
+while a forward pass is watched, each tensor carries *marks*: one for each input that its rows were computed from, and
+one for each attention call that they went through. A function passes the marks of its arguments on to its output. The
+output of an attention call has the marks of its queries, because its rows are theirs, and a new mark for the call.
 
 - If queries and keys have the same marks, they are the same tokens in the same state: self-attention.
 - If each has marks that the other lacks, they are different sequences: cross-attention.
@@ -12,8 +12,8 @@ output. The output of an attention has the marks of its queries, because it has 
 If a tensor was not computed by any function that torch reported in this forward pass, it is either a constant or
 unknown. It is a constant if it existed before: a module holds it, or the code of a module refers to it. Otherwise it
 may come from something that torch does not report (a function compiled by TorchScript, another thread). It then gets a
-new mark, as if an attention had computed it, and its rows are unknown. The same applies to a new tensor that may have
-been made from numbers that Python code read from other tensors (``rows``).
+new mark, as if attention had computed it, and the tokens of its rows are unknown. The same applies to a new tensor that
+may have been made from numbers that Python code read from other tensors (``outside``).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ LONGEST = 4096
 
 
 class Origin(NamedTuple):
-    """What is known about where a tensor comes from."""
+    """The forward pass that computed a tensor, and the tensor's marks."""
 
     forward: int  # the outermost forward pass in which it was computed
     marks: Marks
@@ -77,7 +77,7 @@ class Origin(NamedTuple):
 
 
 def source_of(query: Marks | None, key: Marks | None) -> KeySource:
-    """Return whether the keys are from the sequence of the queries (self), from another (cross), or unknown."""
+    """Return "self" if queries and keys have the same marks, "cross" if the marks show two sequences, or "unknown"."""
     if query is None or key is None or (not query and not key):
         return "unknown"
     if query == key:
@@ -112,7 +112,7 @@ class Lineage:
         """Begin a new outermost forward pass.
 
         Its arguments count as inputs, except for tensors that the previous pass stored in them, such as a cache
-        (``kept``: their Python ids). ``joins`` says whether results of earlier passes keep their marks.
+        (``kept``: their Python ids). ``joins`` says whether results of earlier passes keep their marks in this one.
         """
         self.forward, self.joins, self.read = forward, joins, set()
         self._held = {id(held): held for held in held_by(module)}
@@ -180,17 +180,17 @@ class Lineage:
         return next(_numbers)
 
     def before(self, marks: Marks | None) -> Marks:
-        """Return only the marks that stand for attentions."""
+        """Return those of these marks that stand for attention calls."""
         return CONSTANT if marks is None else marks & self._attentions
 
     def placed(self, number: int, marks: Marks | None, query: Positions | None) -> tuple[Marks, Beside]:
-        """Return which attentions come before this one, and which are beside it, judging by the marks and token ids of
-        its queries.
+        """Return the numbers of the attention calls before this one and of those beside it, judging by the marks and
+        origin ids of its queries.
 
-        Two attentions are beside each other if neither comes before the other, and they either have the same tokens and
+        Two calls are beside each other if neither comes before the other, and they either have the same tokens and
         their outputs are combined, or have different parts of one sequence. The set of those beside this one may still
-        grow until the forward pass ends. If tokens changed places since an earlier attention, the attentions before
-        this one include a new number, which stands for that change.
+        grow until the forward pass ends. If tokens changed places since an earlier call, the calls before this one
+        include a new number, which stands for that change.
         """
         before = frozenset((LOST,)) if marks is None else self.before(marks)
         inputs: Marks = frozenset() if marks is None else marks - self._attentions
@@ -234,10 +234,10 @@ class Lineage:
     def follow(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], named: Mapping[str, Any], output: Any
     ) -> tuple[int, Marks] | None:
-        """Pass the arguments' marks on to the output.
+        """Pass the marks of a function's arguments on to its output.
 
-        If the function multiplies values by the result of a softmax, the model's own code computes an attention: return
-        the number of this attention and the attentions before it. Otherwise return None.
+        If the function multiplies values by the result of a softmax, the model's own code computes attention: return
+        a number for this computation, and the numbers of the attention calls before it. Otherwise return None.
         """
         if isinstance(output, Tensor):
             outputs: Iterable[Tensor] = (output,)

@@ -93,12 +93,12 @@ def num_modes() -> int:
 
 
 def place_of(mode: TorchFunctionMode) -> int | None:
-    """Return the place of a mode in the stack; None if it is not there."""
+    """Return the place of a mode in torch's stack of function modes; None if it is not there."""
     return next((i for i in range(num_modes()) if torch._C._get_function_stack_at(i) is mode), None)
 
 
 def take_out(mode: TorchFunctionMode) -> int | None:
-    """Remove a mode from the stack; return its place, or None if it was not there."""
+    """Remove a mode from torch's stack of function modes; return its place, or None if it was not there."""
     place = place_of(mode)
     if place is not None:
         above = [torch._C._pop_torch_function_stack() for _ in range(num_modes() - place - 1)]

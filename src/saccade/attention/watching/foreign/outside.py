@@ -3,8 +3,8 @@
 Saccade cannot follow what Python does with a number: ``x / x.max().item()`` mixes all tokens, but torch only sees a
 division by a number. The same holds for a size that depends on tokens, such as that of ``x.unique()``. So once a
 program has read such a number or size, any number that it passes to a torch function may have been computed from it,
-and is not trusted. Whole numbers from -2 to 2 remain trusted, because every program uses them, for squares and halves,
-unless the program has read a number in this range.
+and the tokens of the result count as unknown. Whole numbers from -2 to 2 are an exception, because every program uses
+them, for squares and halves; but not if the program has read a number in this range.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Outside:
         self._sized: Any = WeakIdKeyDictionary()  # the tensors whose size depends on the content of tokens
 
     def note(self, numbers: object) -> None:
-        """Note that Python has read these numbers; they may be in nested lists."""
+        """Note that Python code has read these numbers from a tensor; ``numbers`` may be a number or nested lists."""
         self._has_left = True
         self._has_small = self._has_small or any(abs(number) <= SMALL for number in _numbers_in((numbers,)))
 

@@ -1,7 +1,7 @@
-"""Works out where an attention stands in the forward pass, from the origin of its queries, keys and values.
+"""Works out the place of an attention call in the forward pass, from the origin of its queries, keys and values.
 
-This includes which attentions come before it, and whether its keys come from the same tokens as its queries. What the
-tensors do not prove is left unknown.
+The place includes which attention calls come before it, and whether its keys come from the same tokens as its queries.
+What the tensors do not prove is left unknown.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OTHER_VALUES = "an attention whose values come from other tokens than its keys"
 
 
 class Given(NamedTuple):
-    """The query, key and value tensors of one attention, and the layout of their dimensions."""
+    """The query, key and value tensors of one attention call, and the layout of their dimensions."""
 
     query: Tensor | None = None
     key: Tensor | None = None
@@ -33,9 +33,10 @@ class Given(NamedTuple):
 
 
 def find_place(lineage: Lineage, run: RunningModule, call: Call | str, given: Given, output: Tensor | None) -> Place:
-    """Return where an attention stands in the forward pass; its output gets the marks and token ids of its queries.
+    """Return the place of an attention call in the forward pass (``Place``).
 
-    Inside one of torch's own modules (``Way.MODULE``), the input of the module stands in for the queries.
+    Also give its output the marks and origin ids of its queries (``lineage``, ``identity``). For one of torch's own
+    modules that is seen as a whole (``Way.MODULE``), the input of the module stands in for the queries.
     """
     query, key, value, fold, is_turned = given
     marks = None if query is None else lineage.marks(query)

@@ -1,8 +1,8 @@
-"""Records the plain steps of generation, in which one query attends to all keys so far, without a mask.
+"""Records the plain steps of generation cheaply: calls in which one query attends to all keys so far, without a mask.
 
-There are many such steps, and in each of them the model passes all earlier keys and values again. At each call, Saccade
-compares them bit for bit with its own copy, and adds the new key and value to the copy. Later, it records several such
-steps as one call.
+There are many such steps, and in each of them the model passes all earlier keys and values of the layer again. At each
+call, Saccade compares these bit for bit with its own copy, and adds the new key and value to the copy. Later, it adds
+several steps of a layer to its trace as one call.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ def is_plain(call: Call) -> bool:
 
 
 class PlainSteps:
-    """The keys and values of one attention so far, and the queries of its last plain steps."""
+    """All keys and values of one attention layer so far, and the queries of its steps that are not in its trace yet.
+
+    Each is a plain step of generation: one query attends to all keys so far, without a mask.
+    """
 
     def __init__(self, last: Call, room: int, is_self: bool) -> None:
         """Begin after the call ``last``, with room for ``room`` new keys; ``is_self``: whether it is self-attention."""
@@ -40,7 +43,7 @@ class PlainSteps:
         return len(self._steps)
 
     def read(self, call: Call) -> Call | None:
-        """Return the call with only its new keys and values, if all earlier ones equal the copy; otherwise None."""
+        """Return a call without the keys and values that are known already, if these equal the copy; otherwise None."""
         count, num_new = self._count, call.shape[3] - self._count
         if self._shape[:2] != call.shape[:2] or not (num_new == 1 or (num_new == 0 and not self._is_self)):
             return None
@@ -61,7 +64,7 @@ class PlainSteps:
 
     @torch.no_grad()
     def add(self, step: Call) -> None:
-        """Add a step that ``read`` returned."""
+        """Add a call that ``read`` returned to the steps, and its key and value to the copy."""
         stop = self._count + step.key.shape[2]
         self._key[:, :, self._count : stop] = step.key
         if self._value is not None and step.value is not None:
@@ -70,7 +73,7 @@ class PlainSteps:
         self._steps.append(step)
 
     def whole(self, step: Call) -> Call:
-        """Return a step that ``read`` returned and that was not added, with all its keys and values."""
+        """Return, with all its keys and values, a call that ``read`` returned and that was not added to the steps."""
         with torch.inference_mode(False), torch.no_grad():
             key = torch.cat([self._key[:, :, : self._count], step.key], dim=2)
             value = self._value
@@ -79,7 +82,7 @@ class PlainSteps:
             return replace(step, query=step.query.clone(), key=key, value=value)
 
     def joined(self) -> Call:
-        """Return all steps as one call."""
+        """Return all added steps as one call with a row for each step."""
         last, count = self._steps[-1], self._count
         with torch.inference_mode(False), torch.no_grad():
             query = torch.cat([step.query for step in self._steps], dim=2)

@@ -1,7 +1,7 @@
-"""What the token ids of queries, keys and values prove about an attention.
+"""What the origin ids of queries, keys and values prove about an attention call.
 
-Saccade labels a row with a token, calls an attention "self" or computes a rollout only if the token ids (``identity``)
-prove that this is correct.
+They are the ids of the tokens that the tensors were computed from (``identity``). Saccade labels a row with a token,
+calls attention "self" or computes an attention rollout only if these ids prove that this is correct.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
 
 
 class Positions(NamedTuple):
-    """The token ids of the rows of queries, keys or values, as (batch, positions)."""
+    """The ids of the tokens that the rows of queries, keys or values were computed from, as (batch, positions)."""
 
     ids: Int[Tensor, "B P"]
     by: str | None  # the function that last mixed the tokens, or moved them
@@ -63,15 +63,15 @@ class Order(NamedTuple):
 
 
 def named(rows: Positions) -> Int[Tensor, "B P"]:
-    """Return the token id of each row; rows that belong to no token get the ids of learned rows, which depend on their
-    place and on the attention."""
+    """Return the id of the token that each row was computed from. A row that was computed from parameters alone gets an
+    id that depends on its place and on the number of the attention call."""
     ids = rows.ids
     texts, places = (torch.arange(size, device=ids.device) for size in ids.shape)
     return torch.where(ids == NOBODY, learned(rows.number, texts[:, None], places), ids)
 
 
 def learned(number: int, text: Tensor, place: Tensor) -> Tensor:
-    """Return the ids that learned rows get in the attention with this number."""
+    """Return the ids that rows computed from parameters alone get in the attention call with this number."""
     return token(4 * (number % (1 << 18)) + LEARNED, text, place)
 
 
@@ -107,8 +107,8 @@ def agree(one: Positions | None, other: Positions | None) -> bool:
 
 @unseen()
 def are_distinct(rows: Positions | None) -> bool:
-    """Return whether the rows of each text are all different tokens. They are not if they are really channels or
-    heads."""
+    """Return whether the rows of each text are all different tokens. They are not if the dimension of the rows really
+    holds channels or heads."""
     if rows is None:
         return False
     ordered = named(rows).sort(1).values
@@ -148,10 +148,10 @@ def is_text(rows: Positions | None) -> bool:
 def order_of(
     rows: Positions | None, keys: Positions | None, lengths: Mapping[int, int], has_batch: bool = True
 ) -> Order:
-    """Return how the tokens of an attention correspond to the tokens of the input.
+    """Return how the tokens of an attention call's queries and keys correspond to the tokens of the input.
 
-    ``lengths`` gives the length of each sequence, by its number. ``has_batch`` says whether the batch of the attention
-    has as many texts as the input.
+    ``lengths`` gives the length of each sequence, by its number. ``has_batch`` says whether the call has as many texts
+    in its batch as the input.
     """
     if rows is None:
         return Order(has_batch, False, None, False, ())

@@ -39,7 +39,7 @@ class Followed:
         self._is_used = False
 
     def see(self, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any], result: Any) -> None:
-        """Note what a function that has just run did with the output of the call."""
+        """Note whether a function that has just run multiplied the output of the call by W_O, or used it otherwise."""
         used = next((part for part in (*arguments, *named.values()) if self._is_copy(part)), None)
         if used is None or not _tensors(result):
             return
@@ -120,7 +120,8 @@ def _tensors(result: Any) -> bool:
 
 
 def after_module(module: nn.MultiheadAttention, call: Call, output: Float[Tensor, "*NB E"] | None) -> After:
-    """Return a record of torch's module: its W_O and, after a backward pass, the gradient of its heads' outputs."""
+    """Return the W_O of torch's module, in an ``After`` that a backward pass fills with the gradient of its heads'
+    outputs."""
     after = After()
     after.set_projection(module.out_proj.weight.mT)
     if output is not None and output.requires_grad:

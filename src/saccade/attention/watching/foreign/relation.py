@@ -1,15 +1,15 @@
-"""How an attention call relates to the previous call of the same attention, judging by the content of its keys.
+"""How an attention call relates to the previous call of the same layer, judging by the content of its keys.
 
-A call continues the last one in three cases:
+A call continues the previous one, so that the rows of both are shown in one matrix, in three cases:
 
 - Its keys are the earlier keys, bit for bit, followed by those of the new queries. The keys of the last tokens may be
   missing, if the decoder has discarded these tokens.
 - Its keys are a buffer of fixed size, in which at most as many columns changed as there are new queries, and a mask
   forbade these columns before.
-- Its keys are the same as before (cross-attention), and another attention of the same forward pass continues in one of
-  the first two ways.
+- Its keys are the same as before (cross-attention), and another layer's call in the same forward pass continues that
+  layer's previous call in one of the first two ways.
 
-In all other cases, the rows of the two calls are not shown as one attention.
+In all other cases, the rows of the two calls are not shown in one matrix.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Move", "Relation", "step_between"]
 
 
 class Relation(Enum):
-    """How a call relates to the previous call of the same attention."""
+    """How a call relates to the previous call of the same layer."""
 
     NEW = auto()  # it belongs to another forward pass
     GROWN = auto()  # its keys are the earlier keys (perhaps without the last ones), then those of the new queries
@@ -39,7 +39,7 @@ class Relation(Enum):
 
 
 class Move(NamedTuple):
-    """How a call continues the previous call, and how many of the last rows were discarded before it."""
+    """How a call continues the previous call, and how many rows the decoder discarded at the end before it."""
 
     step: Relation
     back: int = 0

@@ -1,4 +1,4 @@
-"""Lists of torch functions, grouped by what they do to the tokens of their arguments (see ``row_rules``).
+"""Lists of torch functions, grouped by whether they mix, move or keep the tokens of their arguments (``row_rules``).
 
 Functions are recognised by their plain names: ``Tensor.add_``, ``torch.add`` and ``+`` are all ``add``.
 """

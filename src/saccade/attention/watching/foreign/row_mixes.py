@@ -1,7 +1,7 @@
-"""The rules for functions that reduce dimensions, multiply matrices, or combine windows of positions.
+"""Rules that track tokens through functions that reduce dimensions, multiply matrices, or combine windows of positions.
 
-Each rule takes the token ids of a function's arguments (``identity``) and returns those of its outputs, or None if they
-are not known.
+Each rule takes the ids of the tokens that a function's arguments were computed from (``identity``) and returns those of
+its outputs, or None if they are not known.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def normalized(called: Called) -> Any:
 
 
 def sorted_along(called: Called) -> Any:
-    """The rule for sorting: tokens are known only if all numbers that are sorted together belong to one token."""
+    """The rule for sorting: the result has known tokens only if all numbers sorted together belong to one token."""
     ids = called.of(called.first())
     place = 2 if name_of(called.function) == "topk" else 1
     dim = called.argument(place, "dim", -1)

@@ -1,11 +1,11 @@
-"""The rules for functions that compute each element separately, move elements, or write them into a tensor.
+"""Rules that track tokens through functions that compute each element separately, move elements, or write them.
 
-Each rule takes the token ids of a function's arguments (``identity``) and returns those of its outputs, or None if they
-are not known.
+Each rule takes the ids of the tokens that a function's arguments were computed from (``identity``) and returns those of
+its outputs, or None if they are not known.
 
 An index that says which elements to read or write may itself be computed from tokens. This is ignored, just as it is
-for attention weights: an element that is read keeps its token. But if it belongs to no token, as in a table of
-parameters, the result belongs to the token of the index.
+for attention weights: an element that is read keeps its token. But if the element belongs to no token, as in a table
+of parameters, the result belongs to the token of the index.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def elementwise(called: Called) -> Any:
 
 
 def alone(called: Called) -> Any:
-    """The rule for functions such as ``bucketize``: the output has the token ids of the first argument.
+    """The rule for functions such as ``bucketize``: the output has the tokens of the first argument.
 
-    They are not known if any other argument belongs to a token.
+    Its tokens are unknown if any other argument was computed from tokens.
     """
     return called.of(called.first()) if called.others_belong_to_nobody(called.first()) else None
 
@@ -108,7 +108,7 @@ def moved(called: Called) -> Any:
 
 
 def _looked_up(called: Called) -> Any:
-    """Return the token ids of what is read from a table without tokens: those of the index; None if it has none."""
+    """Return the origin ids of what is read from a table without tokens: those of the index; None if it has none."""
     name, output = name_of(called.function), called.outputs[0]
     index = called.argument(1 if name in ("getitem", "take") else 2, "index")
     ids = called.of(index) if isinstance(index, Tensor) else None
@@ -143,7 +143,7 @@ def broadcast(called: Called) -> Any:
 
 
 def of_complex(called: Called) -> Any:
-    """The rule for functions that turn pairs of real numbers into complex numbers, or the other way round."""
+    """The rule for ``view_as_complex`` and ``view_as_real``: a complex number combines the tokens of its two parts."""
     ids = called.of(called.first())
     if ids is None:
         return None
@@ -156,7 +156,7 @@ def of_complex(called: Called) -> Any:
 
 
 def copied(called: Called) -> Any:
-    """The rule for ``target.copy_(source)`` and ``target.data = source``."""
+    """The rule for ``target.copy_(source)`` and ``target.data = source``: the target gets the tokens of the source."""
     source = called.argument(1, "src")
     return called.or_nobody(source).expand(called.outputs[0].shape) if isinstance(source, Tensor) else None
 
@@ -188,7 +188,7 @@ def written(called: Called) -> Any:
 
 
 def _chosen_places(called: Called, choosing: list[Tensor], ids: Ids) -> Ids | None:
-    """Return the token ids of a tensor after a constant was written to places that an index of tokens chose.
+    """Return the origin ids of a tensor after a constant was written to places that an index of tokens chose.
 
     Each element now also depends on the tokens of the index, because these decide whether it was overwritten.
     """

@@ -1,6 +1,7 @@
-"""The rules that say what torch's functions do to tokens.
+"""The rules that say whether torch's functions mix, move or keep the tokens of their arguments.
 
-A rule returns the token ids of the outputs of a function call, given the token ids of its arguments.
+A rule returns the ids of the tokens that the outputs of a function call were computed from (``identity``), given those
+of its arguments.
 
 If a function has no rule here, or is called in a way that its rule does not cover, the tokens of its output are
 unknown. So only the functions that are listed here are trusted.
@@ -73,5 +74,5 @@ def rule_of(function: Callable[..., Any]) -> Rule | None:
 
 
 def joins(function: Callable[..., Any]) -> bool:
-    """Return whether a function combines several tensors element by element, or concatenates them."""
+    """Return whether a function combines its tensor arguments element by element, or concatenates them."""
     return rule_of(function) in (row_moves.elementwise, row_moves.chosen, row_moves.joined)

@@ -1,8 +1,8 @@
 """Tracks which token each element of a tensor was computed from, to notice when tokens change places or are mixed.
 
 The marks of ``lineage`` say what a tensor was computed from, but not in which order its rows are. So while a forward
-pass is watched, each tensor also has *token ids*: for each of its elements, the id of the token that the element
-belongs to (``identity``). Each torch function has a rule that derives the ids of its output from those of its arguments
+pass is watched, each tensor also has *origin ids*: for each of its elements, the id of the token that it was computed
+from (``identity``). A torch function has a rule that derives the ids of its output from those of its arguments
 (``row_rules``). If it has none, its output gets new ids, and is never mistaken for the sequence that went in.
 
 A tensor also gets new ids if it was overwritten through another tensor, if its memory was exposed outside torch (for
@@ -53,7 +53,7 @@ _numbers = itertools.count(1)
 
 
 class Known(NamedTuple):
-    """The token ids of a tensor, and how often the tensor had been written to when the ids were set."""
+    """The origin ids of a tensor, and how often the tensor had been written to when the ids were set."""
 
     ids: Int[Tensor, ...]  # one for each element of the tensor
     by: str | None  # the function that last mixed the tokens, or moved them
@@ -73,7 +73,7 @@ def _is_transformed() -> bool:
 
 
 class Rows:
-    """The token ids of all tensors that a thread computes while a model is watched."""
+    """The origin ids of all tensors that a thread computes while a model is watched (see the module)."""
 
     def __init__(self) -> None:
         self._known: Any = WeakIdKeyDictionary()  # the Known of each tensor; torch declares no types
@@ -138,7 +138,7 @@ class Rows:
     # --- what is known ---
 
     def of(self, tensor: object) -> Int[Tensor, ...] | None:
-        """Return the token id of each element of a tensor; None if no element was computed from a token."""
+        """Return the id of the token that each element was computed from; None if none was computed from a token."""
         known = self._of(tensor) if isinstance(tensor, Tensor) else None
         return None if known is None else known.ids
 
@@ -158,7 +158,7 @@ class Rows:
 
     @unseen()
     def holds(self, tensor: Tensor, rows: Positions | None) -> bool:
-        """Return whether the ids of all these tokens occur in a tensor; mixtures of tokens have other ids."""
+        """Return whether a tensor has elements of each token in ``rows``; mixtures of several tokens do not count."""
         ids = self.of(tensor)
         return ids is not None and rows is not None and bool(torch.isin(named(rows), unrepeated(ids)).all())
 
@@ -207,10 +207,10 @@ class Rows:
         is_turned: bool = False,
         unfold: Callable[[Tensor], Tensor] | None = None,
     ) -> Positions | None:
-        """Return the token id of each row of queries, keys or values (batch, ..., positions, width); None if unknown.
+        """Return which token each row of queries, keys or values (batch, ..., positions, width) is; None if unknown.
 
         ``is_turned`` says that the tensor is (positions, batch, width). ``unfold``, if given, reshapes it to (batch,
-        heads, positions, width). Rows that belong to no token get ids made from the ``number`` of the attention.
+        heads, positions, width). Rows that belong to no token get ids made from the ``number`` of the attention call.
         """
         if tensor is None or self.is_lost or not _has_numbers(tensor) or _is_recorded():
             return None
@@ -232,9 +232,9 @@ class Rows:
         is_turned: bool = False,
         texts: Int[Tensor, ...] | None = None,
     ) -> None:
-        """Give the output of an attention the token ids of its queries; rows without a token become new tokens.
+        """Give the output of an attention call the origin ids of its queries; rows without a token become new tokens.
 
-        ``texts`` says which text each entry of the first dimensions belongs to, if the first dimension is no batch.
+        ``texts`` gives the text of each entry of the first dimensions; by default, the first dimension is the batch.
         """
         if not isinstance(output, Tensor) or self.is_lost:
             return
@@ -265,7 +265,7 @@ class Rows:
     def follow(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any], outputs: Sequence[Tensor]
     ) -> None:
-        """Give the outputs of a function the token ids that its rule derives from the ids of its arguments."""
+        """Give the outputs of a function the origin ids that its rule derives from the ids of its arguments."""
         if self.is_lost or not outputs:
             return
         name = name_of(function)
@@ -329,7 +329,7 @@ class Rows:
         given: Sequence[Tensor],
         returns: bool,
     ) -> tuple[Sequence[Int[Tensor, ...] | None], str | None]:
-        """Return the token ids of each output, and the name of the function that last mixed or moved the tokens."""
+        """Return the origin ids of each output, and the name of the function that last mixed or moved the tokens."""
         name, rule = name_of(function), rule_of(function)
         found: Any = None
         if "out" in named:

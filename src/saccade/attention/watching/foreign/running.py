@@ -52,7 +52,7 @@ class RunningModule:
 
 
 class Seen(NamedTuple):
-    """An attention that a module outside Saccade has computed."""
+    """An attention call that a module from another library has made."""
 
     call: Call | str  # the call, or the reason why it cannot be shown
     module: nn.Module
@@ -62,7 +62,7 @@ class Seen(NamedTuple):
 
 
 class Audience(Protocol):
-    """The watchers that are active in this thread."""
+    """The interface of the watchers that are active in this thread."""
 
     def is_present(self) -> bool: ...
 
@@ -87,7 +87,8 @@ def is_foreign(module: nn.Module) -> bool:
 
 
 def way_of(module: nn.Module) -> Way:
-    """Return how to see the attention of one of torch's modules. Only an edited module must leave its fast path."""
+    """Return how to see the attention of one of torch's modules. A module that may take its fast path leaves it only if
+    it is edited."""
     if not torch_modules.has_own_functions():
         return Way.KERNELS  # with a mode, torch would call the function that replaced its own twice
     edited = {owner for edit in active_edits() for owner in edit.targets}

@@ -1,8 +1,8 @@
 """Groups the attention calls of models from other libraries: one outermost forward pass, and the steps continuing it.
 
 Each outermost forward pass makes a new set of traces, which replaces the previous set. But a decoder runs once for each
-token, and all these runs together are the rows of one picture. Saccade's own calls say at which row they start. Torch's
-calls do not, so this is found out by comparing the keys (``relation``).
+token, and all these runs together give the rows of one attention matrix. Calls of Saccade's own layers say at which row
+they start. Calls of torch's attention do not, so the keys are compared to find it out (``relation``).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ NOT_FOLLOWED = Place("unknown", 0, frozenset(), is_whole=False)
 
 
 class Shown(NamedTuple):
-    """A call that was shown to a watcher."""
+    """An attention call of a module from another library that was shown to a watcher."""
 
     name: str  # of the module
     innermost: int  # the number of the innermost forward pass that made the call
@@ -65,7 +65,7 @@ class Shown(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """An attention that ran and cannot be shown."""
+    """An attention call that ran but cannot be shown, with the reason."""
 
     name: str
     reason: str
@@ -92,7 +92,7 @@ class _Forward(NamedTuple):
 
 
 class Steps:
-    """The traces of a watcher's foreign calls: one set for a forward pass and the steps that continue it."""
+    """Makes the traces of other libraries' modules: one set for a forward pass and all steps that continue it."""
 
     def __init__(self, traces: dict[str, Trace], is_root: Callable[[nn.Module], bool], keeps_values: bool) -> None:
         self.gaps: dict[str, Gap] = {}  # by label
@@ -185,7 +185,7 @@ class Steps:
         return self._continues
 
     def take_in(self, read: set[int]) -> None:
-        """Decide how the pending calls continue those that were recorded before, and add them to the traces."""
+        """Add the pending calls to the traces: each as new rows of a trace that it continues, or as a new trace."""
         pending, self._pending = [self._whole(shown) for shown in self._pending], []
         self._join_plain()
         if not pending or self._module is None:
@@ -425,8 +425,8 @@ def _same_tensor(one: object, other: object) -> bool:
 def keep_foreign(call: Call) -> Call:
     """Return a call that a trace can keep, with copies of what is likely to be overwritten.
 
-    These are tensors that were already written in place, such as a buffer that several layers use, and keys of other
-    tokens than the queries, because they may be in a cache.
+    These are tensors that were already written in place, such as a buffer that several layers use, and keys and values
+    if there are not as many as queries, because they may then be in a cache.
     """
     is_cache = call.shape[2] != call.shape[3]
     with torch.inference_mode(False), torch.no_grad():

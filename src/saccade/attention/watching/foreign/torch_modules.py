@@ -1,8 +1,8 @@
 """Translates torch's own ``nn.MultiheadAttention`` into a ``Call``, by projecting its queries and keys a second time.
 
 In inference, the module may take a fast path: one kernel that shows nothing of what it computes. On its slow path, it
-computes the softmax itself if the weights are wanted. All paths compute ``softmax(q·k / √D + masks)`` of the same
-projections.
+computes the softmax itself if the caller asks for the weights (``need_weights``). All paths compute
+``softmax(q·k / √D + masks)`` of the same projections.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def has_own_functions() -> bool:
 
 
 def may_be_fast(module: nn.Module) -> bool:
-    """Return whether torch may take the fast path of this module: only without training and without gradients."""
+    """Return whether torch may take the fast path of this module, which it does only without training and gradients."""
     has_gradients = torch.is_grad_enabled() and any(part.requires_grad for part in module.parameters())
     return not module.training and not has_gradients
 
