@@ -72,6 +72,32 @@ def test_pictures_that_nobody_waits_for_take_no_place() -> None:
     assert later.result(timeout=30) == "drawn"
 
 
+def test_a_client_gets_one_thread_and_pauses_only_while_others_send_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, is_shared = 0.0, True
+    monkeypatch.setattr("saccade.serving.threads.time", SimpleNamespace(monotonic=lambda: now, thread_time=lambda: now))
+    pool = Pool(64, rest=3.0, is_shared=lambda client: is_shared)
+
+    def work() -> None:
+        nonlocal now
+        now += 2.0
+
+    def stop(seconds: float | None) -> None:
+        raise TimeoutError(seconds)
+
+    monkeypatch.setattr(pool, "_start", lambda: None)  # this thread does the work
+    monkeypatch.setattr(pool._changed, "wait", stop)
+    for _ in range(4):
+        run_as("one", pool, lambda _: work())
+    first = pool._take()
+    with pytest.raises(TimeoutError, match="None"):
+        pool._take()  # one thread, and no other job
+    pool._do(first)
+    with pytest.raises(TimeoutError, match=r"6\.0"):
+        pool._take()  # three times as long as the first job took
+    is_shared = False
+    assert len({id(pool._take()), id(pool._take())}) == EACH == 2
+
+
 def test_a_client_rests_three_times_as_long_as_its_request_took_and_others_do_not_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

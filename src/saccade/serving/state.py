@@ -12,11 +12,12 @@ from saccade.serving.apart import Apart
 from saccade.serving.compat.languages import Detector
 from saccade.serving.http.metrics import Metrics
 from saccade.serving.http.places import Crowd
+from saccade.serving.http.shares import Shares
 from saccade.serving.limits import Limits
 from saccade.serving.looks import Looks
 from saccade.serving.models import Models
 from saccade.serving.processes.neighbours import Neighbours
-from saccade.serving.threads import Pool
+from saccade.serving.threads import REST, Pool
 from saccade.serving.walks import walk_through
 
 __all__ = ["ServerState", "state_of"]
@@ -35,13 +36,14 @@ class ServerState:
     pool: Pool = field(init=False)
     apart: Pool = field(init=False)  # waits for the process below
     walks: Apart = field(default_factory=lambda: Apart(walk_through))
+    shares: Shares = field(default_factory=Shares)
     metrics: Metrics = field(default_factory=Metrics)
     refused: Crowd = field(default_factory=Crowd)
     draining: bool = False
     _detector: Detector | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self.pool = Pool(self.limits.queue)
+        self.pool = Pool(self.limits.queue, rest=REST, is_shared=self.shares.is_shared)
         self.apart = Pool(self.limits.queue, threads=1, each=1)
         self.looks = Looks(self.limits, self.pool, "" if self.neighbours is None else f"{self.neighbours.number}-")
 

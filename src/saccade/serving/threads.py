@@ -16,7 +16,7 @@ from saccade.serving.computation import Computation, client_address
 from saccade.serving.http.refusals import Refused
 from saccade.serving.turns import Job, Queue
 
-__all__ = ["Pool", "is_small", "offload", "parse_apart"]
+__all__ = ["REST", "Pool", "is_small", "offload", "parse_apart"]
 
 Result = TypeVar("Result")
 P = ParamSpec("P")
@@ -26,6 +26,8 @@ THREADS, EACH = 4, 2
 SMALL_BYTES = 1024
 #: After a request is parsed, its client waits this many times as long as that took before its next request is parsed.
 REST = 3.0
+#: However long a job took, its client does not pause for more seconds than this.
+LONGEST_REST = 10.0
 
 
 class Pool:
@@ -34,11 +36,22 @@ class Pool:
     With ``rest``, the next job of a client starts only after a pause ``rest`` times as long as its last job took.
     Python's JSON parser, for example, stops all other threads until it is done, so a client that sends many large
     requests would otherwise leave hardly any time for answers to other clients.
+
+    ``is_shared`` says whether clients other than the given one are sending requests. If none is, the client does not
+    pause; otherwise it may use only one thread.
     """
 
-    def __init__(self, waiting: int, threads: int = THREADS, each: int = EACH, rest: float = 0.0) -> None:
+    def __init__(
+        self,
+        waiting: int,
+        threads: int = THREADS,
+        each: int = EACH,
+        rest: float = 0.0,
+        is_shared: Callable[[str], bool] | None = None,
+    ) -> None:
         self._most = waiting
         self._threads, self._each, self._rest = threads, each, rest
+        self._is_shared = is_shared
         self._has_started = False
         self._queue = Queue(waiting)
         self._changed = threading.Condition()
@@ -84,7 +97,7 @@ class Pool:
             job.computation.set_result(job.function())
         except BaseException as error:
             job.computation.set_exception(error)
-        rest = self._rest * (time.thread_time() - worked)
+        rest = min(self._rest * (time.thread_time() - worked), LONGEST_REST)
         with self._changed:
             now = time.monotonic()
             self._queue.charge(job, now - began)
@@ -103,9 +116,10 @@ class Pool:
                 rests = []
                 for job in self._queue.in_turn():
                     left = self._rests_until.get(job.client, 0.0) - time.monotonic()
-                    if job.begun or self._running[job.client] >= self._each:
+                    is_shared = None if self._is_shared is None else self._is_shared(job.client)
+                    if job.begun or self._running[job.client] >= (1 if is_shared else self._each):
                         continue
-                    if left > 0:
+                    if left > 0 and is_shared is not False:
                         rests.append(left)
                         continue
                     job.begun = job.computation.set_running_or_notify_cancel()
@@ -120,7 +134,7 @@ class Pool:
 #: megabytes. ``Guard`` has already limited the number of requests, so these queues need no limit.
 _parsers = {size: Pool(sys.maxsize, threads=1, each=1, rest=REST) for size in (1 << 16, sys.maxsize)}
 #: Only two large requests are read at a time, so that many of them cannot use up the processor.
-_readers = Pool(sys.maxsize, threads=2, each=1)
+_readers = Pool(sys.maxsize, threads=2, each=1, rest=REST)
 
 
 def is_small(size: float) -> bool:

@@ -20,7 +20,7 @@ from saccade.serving.http.crowding import network_of
 from saccade.serving.http.exchange import Exchange
 from saccade.serving.http.places import Places
 from saccade.serving.http.refusals import Refused
-from saccade.serving.http.shares import Shares, Timed
+from saccade.serving.http.shares import Timed
 from saccade.serving.state import ServerState
 
 __all__ = ["PAGES", "Guard", "is_loopback", "same_key"]
@@ -57,7 +57,7 @@ class Guard:
         self._places = Places(limits.requests, limits.address_requests, requests)
         self._strange_bodies = Places(limits.strange_bodies, limits.strange_bodies // 4, bodies)
         self._strange_places = Places(limits.strange_requests, limits.strange_requests // 2, requests)
-        self._shares = Shares()
+        self._shares = state.shares
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":  # startup and shutdown

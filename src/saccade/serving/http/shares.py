@@ -30,7 +30,7 @@ MOST_WAITING = 256
 class Shares:
     """Makes an address wait after it has used time of the event loop, if others send requests too.
 
-    Use only from the event loop.
+    Use only from the event loop, except for ``is_shared``.
     """
 
     def __init__(self) -> None:
@@ -45,9 +45,7 @@ class Shares:
         if self._last[0] != address:
             self._other = self._last
         self._last = (address, now)
-        if now - self._other[1] > PRESENT or (
-            self._rests_until.get(address, 0.0) <= now and not self._waiting[address]
-        ):
+        if not self.is_shared(address) or (self._rests_until.get(address, 0.0) <= now and not self._waiting[address]):
             return
         if self._waiting[address] >= MOST_WAITING:
             raise Refused(429, "There are too many requests at once; try again in a moment.", retry_after=1)
@@ -59,6 +57,11 @@ class Shares:
         finally:
             self._waiting[address] -= 1
             self._waiting += Counter()  # drops addresses that have none
+
+    def is_shared(self, address: str) -> bool:
+        """Return whether another address than this one has sent a request in the last second; any thread may ask."""
+        last, other = self._last, self._other
+        return time.monotonic() - (other if last[0] == address else last)[1] <= PRESENT
 
     def spend(self, address: str, seconds: float) -> None:
         """Record that a request of this address has used the event loop for this many seconds."""
