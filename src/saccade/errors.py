@@ -11,8 +11,8 @@ unchanged. The tree:
     ├── KernelError         a fused kernel was requested that cannot compute this attention or cell
     ├── PositionError       a position is beyond the end of a position table
     ├── TooLargeError       a result would need more memory than the limit allows
-    ├── StaleTraceError     attention can no longer be computed: a watched tensor or the model has changed
-    ├── FileError           a file cannot be parsed; the message names the field or line
+    ├── StaleTraceError     attention can no longer be computed: a recorded tensor or the model has changed since
+    ├── FileError           a file is missing or its content is wrong; the message names the file, and the field or line
     │   └── UnsupportedError    a model of another library has a part that Saccade's networks cannot express
     ├── DamagedError        a saved file is missing, cut short or changed
     ├── DivergedError       a loss, gradient or answer is not a finite number
@@ -54,7 +54,7 @@ __all__ = [
 
 
 class SaccadeError(Exception):
-    """The root of the tree: catch this to catch everything that Saccade raises on purpose."""
+    """The base class of Saccade's exceptions: catch it to catch everything that Saccade raises on purpose."""
 
 
 class ShapeError(SaccadeError, ValueError):
@@ -62,7 +62,7 @@ class ShapeError(SaccadeError, ValueError):
 
 
 class UnknownNameError(SaccadeError, KeyError):
-    """A name is unknown."""
+    """A name, such as that of a model or an option, is not one of the allowed names, which the message lists."""
 
     def __init__(self, kind: str, name: object, allowed: Iterable[str], subject: str = "There is") -> None:
         """``subject`` is the start of the message: "The file has" gives "The file has no key 'x'; allowed: ..."."""
@@ -100,11 +100,12 @@ class TooLargeError(SaccadeError, MemoryError):
 
 
 class StaleTraceError(SaccadeError, RuntimeError):
-    """Attention can no longer be computed, because a watched tensor or the model that gave an answer has changed."""
+    """Attention can no longer be computed, because a tensor that ``watch`` recorded, or the model that gave an answer,
+    has changed since."""
 
 
 class FileError(SaccadeError, ValueError):
-    """A file cannot be parsed."""
+    """A file is missing or cannot be read, or its content is not what was expected."""
 
 
 class UnsupportedError(FileError):
@@ -120,7 +121,7 @@ class StorageError(SaccadeError, OSError):
 
 
 class ExportError(SaccadeError, RuntimeError):
-    """Another library gives different answers from Saccade with the same weights."""
+    """An exported model gives other answers in another library than in Saccade, although its weights are the same."""
 
 
 class MissingExtraError(SaccadeError, ImportError):
@@ -128,7 +129,8 @@ class MissingExtraError(SaccadeError, ImportError):
 
 
 class DivergedError(SaccadeError, ArithmeticError):
-    """A loss or gradient is not finite, and no weights were updated; or a model computed NaN instead of an answer."""
+    """A loss or gradient is not finite, so the weights were not updated; or a model computed NaN instead of an
+    answer."""
 
     @classmethod
     def of_answer(cls) -> DivergedError:
@@ -189,5 +191,5 @@ def describe_invalid(details: Mapping[str, Any], name: str) -> str:
 
 
 def counted(number: float, noun: str, plural: str = "") -> str:
-    """A count with its unit, for a message: "1 word", "2,000 words", "0.5 minutes"."""
+    """Return a count with its unit, for a message: "1 word", "2,000 words", "0.5 minutes"."""
     return f"{number:,.12g} {noun if number == 1 else plural or f'{noun}s'}"

@@ -1,4 +1,4 @@
-"""Optional packages: if one is missing, the error says how to install it."""
+"""Import optional packages: if one is missing, the error says how to install it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ MODULES = {
 
 @contextmanager
 def needs_extra(extra: str, what: str) -> Iterator[None]:
-    """Import optional packages in this context; ``what`` is the feature that needs them, such as "Drawing pictures"."""
+    """A context in which to import the packages that an extra of Saccade installs: if one of them is missing, an error
+    says how to install the extra. ``what`` is the feature that needs them, such as "Drawing pictures"."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -124,7 +124,7 @@ def test_what_a_page_opens_on() -> None:
 @pytest.mark.parametrize(
     ("options", "kind", "said"),
     [
-        ({"row": 4}, OptionError, "There is no token 4; there are 4, numbered from 0"),
+        ({"row": 4}, OptionError, "There is no token at position 4; there are 4 tokens, numbered from 0"),
         ({"row": 4, "words": True}, ShapeError, "There is no word 4; there are 4"),
         ({"column": "blue"}, OptionError, "There is no word 'blue' in: 0 1 2 3"),
         ({"head": 2}, OptionError, "Head 2 of encoder.0.self is not on the page, which has 0, 1"),

@@ -1,11 +1,11 @@
-"""Beam search: one loop for every model; greedy search has beam size 1.
+"""Beam search, the same loop for every model; greedy search is beam search with beam size 1.
 
     score(y) = log p(y) / |y|^α,   log p(y) = Σ_t log p(y_t | y_<t),   |y| counts the end token
 
-A sentence has `beam` places for finished hypotheses. Each step extends the live hypotheses by every token. Of the best
-`beam` candidates, those that end take a place for good; the best `beam` candidates that do not end stay live. A
-sentence is done when all its places are taken, when no live hypothesis can become a result any more, or at its maximum
-length. docs/learn/decoding.md explains why.
+A sentence has `beam` places for finished hypotheses. Each step extends the live (unfinished) hypotheses by every token,
+which gives the candidates. Those of the best `beam` candidates that end take a place for good; the best `beam`
+candidates that do not end stay live. A sentence is done when all its places are taken, when no live hypothesis can
+become a result any more, or at its maximum length. docs/learn/decoding.md gives the reasons for these rules.
 
 Shapes: B sentences in the request, S sentences not yet done, W live hypotheses per sentence, P places per sentence
 (`beam`), C candidates per sentence, T tokens so far, V vocabulary.
@@ -52,11 +52,11 @@ def beam_search(
     """Return the `n_best` hypotheses for each of the B sentences that `state` was started with, best first.
 
     `start_token` is one token for all sentences, one per sentence (B,), or a prompt (B, T) that is read first.
-    `min_length` and `max_length` (one for all, or (B,)) bound the number of tokens, including the end token; a
-    hypothesis that has not ended by then is cut off, and is returned only if too few have ended.
-    `length_penalty` is the exponent α. `device` is the model's device; it is needed if `start_token` is not a tensor.
-    Tokens in `barred` are never written; the log-probabilities of the others do not change.
-    Fewer than `n_best` hypotheses are returned only if no more exist.
+    `min_length` and `max_length` (one for all, or (B,)) are the least and the largest number of tokens in a hypothesis,
+    including the end token; one that has not ended at `max_length` is cut off, and is returned only if fewer than
+    `n_best` have ended. `length_penalty` is the exponent α of the score. `device` is the model's device; it is needed
+    if `start_token` is not a tensor. Tokens in `barred` are never written; the log-probabilities of the others do not
+    change. Fewer than `n_best` hypotheses are returned only if no more exist.
     """
     rules = _Rules(end_token, beam, n_best, min_length, length_penalty, list(barred))
     prompt = first_tokens(start_token, batch_size, device)

@@ -14,8 +14,8 @@ __all__ = ["Hypothesis", "penalised"]
 class Hypothesis:
     """A token sequence that a model generated, and its score.
 
-    `tokens` includes neither the start token nor the end token. A length always counts the end token, so it is
-    `len(tokens) + 1` for a finished hypothesis and `len(tokens)` for one that was cut off.
+    `tokens` includes neither the start token nor the end token. The length in the formula of `score` counts the end
+    token, so it is `len(tokens) + 1` for a finished hypothesis and `len(tokens)` for one that was cut off.
     """
 
     tokens: list[int]
@@ -30,9 +30,9 @@ class Hypothesis:
 def penalised(
     log_probability: Float[Tensor, ...], length: int | Int[Tensor, ...], length_penalty: float
 ) -> Float[Tensor, ...]:
-    """`log_probability / length ** length_penalty`, the score of a hypothesis of this length.
+    """Return `log_probability / length ** length_penalty`, the score of a hypothesis of this length.
 
-    Exponent 0 leaves log-probabilities unchanged, which favours short outputs; 1 ranks by the mean
-    log-probability of a token; a negative exponent favours short outputs even more.
+    With `length_penalty` 0, the score is the log-probability itself, which favours short outputs; with 1, it is the
+    mean log-probability of a token; a negative value favours short outputs even more.
     """
     return log_probability / length ** float(length_penalty)

@@ -27,7 +27,7 @@ State = TypeVar("State")
 
 
 class Draw(NamedTuple):
-    """One step: the rows that have not ended, the tokens drawn for them, and their probabilities."""
+    """One step of sampling: the rows that have not ended, the token drawn for each, and its log-probability."""
 
     rows: Int[Tensor, " A"]
     tokens: Int[Tensor, " A"]
@@ -51,10 +51,11 @@ def sample(
 ) -> list[Hypothesis]:
     """Sample one hypothesis for each of the B rows that `state` was started with.
 
-    `start_token` is one token for all rows, one per row (B,), or a prompt (B, T) that is read first. `max_length`
-    counts the end token; with `end_token` None every hypothesis has that length. The log-probability of a hypothesis,
-    which is also its score, is the model's own, before temperature and filters. Tokens in `barred` are never drawn.
-    What is drawn for a row also depends on the other rows in the batch.
+    `start_token` is one token for all rows, one per row (B,), or a prompt (B, T) that is read first. `max_length` is
+    the largest number of tokens, including the end token; if `end_token` is None, every hypothesis has that length. The
+    log-probability of a hypothesis, which is also its score, is the model's own, before temperature and filters. Tokens
+    in `barred` are never drawn. What is drawn for a row also depends on the other rows in the batch, because all rows
+    share one random generator.
     """
     _check(temperature, top_k, top_p, max_length)
     prompt = first_tokens(start_token, batch_size, device)
@@ -89,7 +90,7 @@ def draws(
     ends: Callable[[int, int], bool] | None = None,
     barred: Sequence[int] = (),
 ) -> Iterator[Draw]:
-    """Like `sample`, but step by step: each step is computed when the iterator reaches it.
+    """Sample as `sample` does, but yield each step; a step is computed only when the iterator reaches it.
 
     `ends(row, token)` is called once for each drawn token; if it returns True, the row ends as it does at `end_token`.
     Tokens in `barred` are never drawn; the log-probabilities of the others do not change.
@@ -106,7 +107,7 @@ def filter_logits(
     top_k: int | None = None,
     top_p: float | None = None,
 ) -> Float[Tensor, "B V"]:
-    """The logits to sample from: divided by the temperature, then -inf for the tokens that a filter removes.
+    """Return the logits to sample from: divided by the temperature, then -inf for the tokens that a filter removes.
 
     A temperature of 0, or very close to it, keeps only the best token (the lowest id among ties). `top_k` keeps the k
     best tokens and any that tie with the k-th (Fan et al. 2018). `top_p` then keeps the smallest set of best tokens

@@ -1,8 +1,8 @@
 """Generate text of any length with a model that has a limited number of positions.
 
-Up to the limit, each step is an ordinary step of the model, with its cache. Beyond it, the positions of all tokens in
-the window would shift at each step, and their keys would change, so the last `limit` tokens are read again for each
-new token.
+As long as the text fits into the model's positions, each step is an ordinary step of the model, with its cache. Beyond
+that, the model reads only the last `limit` tokens. Their positions shift at each step, so the cached keys would be
+wrong, and all of these tokens are read again for each new token.
 
 Shapes: B rows of the batch, N chosen rows, T tokens so far, D width, V vocabulary.
 """
@@ -26,7 +26,7 @@ State = TypeVar("State")
 
 
 class Reader(Stepper[State], Protocol[State]):
-    """A stepper that can also read a text as a whole."""
+    """A stepper that can also read a whole text in one call."""
 
     def __call__(self, tokens: Int[Tensor, "B T"], *, at: Positions | None = None) -> Tensor: ...
 
@@ -35,7 +35,8 @@ class Reader(Stepper[State], Protocol[State]):
 
 @dataclass(frozen=True)
 class SlidingState(Generic[State]):
-    """The last tokens of each row, and the model's state as long as these tokens are the whole text."""
+    """The last tokens of each row, at most ``limit`` of them, and the model's state, or None if the text is too long
+    for the model to continue from its state."""
 
     tokens: Int[Tensor, "B T"]
     state: State | None
@@ -51,7 +52,7 @@ class Sliding(Generic[State]):
         self.limit = limit
 
     def start(self, prompt: Int[Tensor, "B T"], max_length: int | None = None) -> SlidingState[State]:
-        """The state after reading a prompt of any length."""
+        """Return the state after a prompt of any length."""
         if prompt.shape[1] >= self.limit:
             return SlidingState(prompt[:, -self.limit :], None)
         length = None if max_length is None else min(max_length, self.limit)

@@ -37,14 +37,15 @@ class Stepper(Protocol[State]):
     def reorder(self, state: State, index: Int[Tensor, "*N"]) -> State:
         """Return a state whose row n is row `index[n]` of this one; rows may be repeated or left out.
 
-        An index of shape (S, W) promises more: the W rows of a sentence are hypotheses that continue rows of one
-        sentence, so a model can store once what they have in common.
+        If `index` has shape (S, W), the caller also guarantees that the W entries in each of its rows belong to the
+        same sentence, as W hypotheses for it, so the model can store once what they have in common.
         """
         ...
 
 
 def first_tokens(start_token: int | Tensor, batch_size: int, device: torch.device | str | None) -> Int[Tensor, "B T"]:
-    """The tokens to read before generating: `start_token` is one number for all rows, or has shape (B,) or (B, T)."""
+    """Return the tokens (B, T) to read before generating. `start_token` is one number for all rows, or has shape (B,)
+    or (B, T)."""
     if batch_size < 0:
         raise OptionError(f"batch_size must be 0 or more, not {batch_size}.")
     if not isinstance(start_token, Tensor):

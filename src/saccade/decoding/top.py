@@ -15,7 +15,7 @@ BLOCK = 64  # tokens in a block, whose maximum is compared first; a few cache li
 
 
 def top_tokens(values: Float[Tensor, "R V"], count: int) -> tuple[Float[Tensor, "R C"], Int[Tensor, "R C"]]:
-    """The `count` largest values of each row and their token ids, sorted by token id.
+    """Return the `count` largest values of each row and their token ids, sorted by token id.
 
     Ties go to the lower token id, so the choice depends only on the numbers in the row; `Tensor.topk` promises nothing
     about ties. If the vocabulary is smaller than `count`, all of it is returned.

@@ -1,7 +1,7 @@
 """Dropout (Srivastava 2014): training sets a fraction of the numbers to 0 and scales the rest up to keep the mean.
 
-torch draws one random number for each entry, which on a CPU takes longer than the layer before it. Here one 64-bit draw
-serves four entries with 16 bits each, so the fraction is exact to 1/65536.
+torch draws one random number for each entry, which on a CPU takes longer than the layer before it. Here, on a CPU, one
+random number of 64 bits serves four entries, with 16 bits each, so the fraction is exact to 1/65536.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ STEPS = 1 << 16  # number of values in 16 bits
 
 
 def dropout(x: Float[Tensor, "*N"], share: float, training: bool) -> Float[Tensor, "*N"]:
-    """Set this fraction of x to 0 and divide the rest by 1 - ``share``; outside training, return x itself."""
+    """Set a random fraction ``share`` of x to 0 and divide the rest by 1 - ``share``; outside training, return x
+    itself."""
     if not training or share == 0.0:
         return x
     if x.device.type != "cpu":

@@ -1,15 +1,16 @@
-"""The loop over time for the cells that reset before the product (GRU, MUT1-3), with a handwritten backward pass.
+"""The loop over time, with a handwritten backward pass, for the recurrent cells whose reset gate r is multiplied with
+the state before the matrix product W_c (r ⊙ h): GRU, MUT1, MUT2 and MUT3.
 
-All four can be written in one form, in which z is the fraction of the new value:
+All four can be written in one form, in which z is the fraction of the new value c in the next state h':
 
     z = σ(x_z + W_z u),  u = h or tanh h;   MUT1's z does not depend on h and is computed beforehand
     r = σ(x_r + W_r h)
     c = tanh(x_c + W_c (r ⊙ h))
     h' = (1 - z) ⊙ h + z ⊙ c
 
-With autograd, every step would add to the gradient of every weight: T thin products, each of which reads and writes a
-whole matrix. Here the backward pass collects the gradients of x_z, x_r and x_c over all steps, and then computes the
-gradient of each weight in a single product.
+With autograd, every time step would add to the gradient of every weight matrix: T products of small matrices, each of
+which reads and writes the whole gradient. Here the backward pass collects the gradients of x_z, x_r and x_c over all
+steps, and then computes the gradient of each weight matrix in a single product.
 
 Shapes: B batch, T steps, D width of the state.
 """
@@ -88,7 +89,8 @@ def run_gated(
     state: State,
     truncate: int | None,
 ) -> tuple[Float[Tensor, "B T D"], State]:
-    """Unroll the cell; in the padding z is 0, so the state does not change."""
+    """Run the cell over all time steps; return its outputs and its last state. At padded positions (not ``real``), z is
+    0, so the state does not change, and the output is 0."""
     # The loop runs in the precision of the weights; autocast applies only to the projection.
     first = state[0].to(next(cell.parameters()).dtype)
     projected = cell.project(x.transpose(0, 1).contiguous()).to(first.dtype)

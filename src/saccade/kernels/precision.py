@@ -1,11 +1,12 @@
-"""Matrix products in a lower precision and everything else in full precision: ``precision = "bf16"`` in training.
+"""Narrow matrix products, that is, in a lower precision, with everything else in full precision: ``precision = "bf16"``
+in training.
 
 On a GPU this is torch's autocast. On a CPU, autocast loses more time by converting types around small operations than
-its products save. There only the products of ``F.linear`` and of the vocabulary loss are narrow, which is twice as fast
-on a processor with bf16 instructions; weights and all other operations keep their type.
+its faster products save. So on a CPU, only the products of ``F.linear`` and of the vocabulary loss are narrow, which is
+twice as fast on a processor with bf16 instructions; weights and all other operations keep their type.
 
 Some virtual machines report matrix instructions (AMX) that they cannot run, and torch's narrow products then crash the
-process. ``check_narrow_products`` tries them in a separate process first.
+process. ``check_narrow_products`` tries such a product in a separate process first.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _NARROW: ContextVar[torch.dtype | None] = ContextVar("narrow", default=None)
 
 @contextmanager
 def narrow_products(device: str, dtype: torch.dtype = torch.bfloat16) -> Iterator[None]:
-    """A context in which matrix products are computed in this type."""
+    """A context in which matrix products on this device are computed in this type (see the module for which)."""
     if device != "cpu":
         with torch.autocast(device, dtype):
             yield
@@ -54,7 +55,7 @@ def narrow_products(device: str, dtype: torch.dtype = torch.bfloat16) -> Iterato
 
 @functools.cache
 def check_narrow_products() -> None:
-    """Raise an error if narrow products would crash the process; only tried on processors that report AMX."""
+    """Raise an error if narrow products would crash the process. This is tried only on processors that report AMX."""
     processor = Path("/proc/cpuinfo")
     if _LIMIT in os.environ or not processor.exists() or "amx_tile" not in processor.read_text(encoding="utf-8"):
         return
@@ -66,7 +67,7 @@ def check_narrow_products() -> None:
 
 
 def product_type(x: Tensor) -> torch.dtype:
-    """The type in which products with x are computed in the current context."""
+    """Return the type in which matrix products with x are computed in the current context."""
     device = x.device.type
     if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
         return torch.get_autocast_dtype(device)

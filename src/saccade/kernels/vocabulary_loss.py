@@ -8,9 +8,9 @@ in chunks, and the gradient of each chunk is computed while its exponentials are
 
     ∂loss/∂f = softmax(x) W  -  (1 - ε) W_target  -  ε/V Σ_v W_v          and likewise for W and b.
 
-Smoothing does not need the logits, since Σ_v x_v = f · Σ_v W_v + Σ_v b_v.
+The term of label smoothing does not need the logits, since Σ_v x_v = f · Σ_v W_v + Σ_v b_v.
 
-With a vocabulary of a few hundred, such as characters, the plain form is faster.
+With a vocabulary of a few hundred tokens, such as characters, ``F.cross_entropy`` is faster, and is used.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def vocabulary_loss(
     targets: Int[Tensor, " N"],
     label_smoothing: float = 0.0,
 ) -> Float[Tensor, ""]:
-    """The smoothed cross-entropy, summed over rows; the products are in the type that ``narrow_products`` has set."""
+    """Return the cross-entropy with label smoothing, summed over rows. Matrix products are computed in the type that
+    ``narrow_products`` has set."""
     learned = [tensor for tensor in (features, weight, bias) if tensor is not None and tensor.requires_grad]
     wanted = torch.is_grad_enabled() and bool(learned)
     products = product_type(features)

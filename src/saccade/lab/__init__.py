@@ -1,4 +1,5 @@
-"""The lab: each claim of the lectures as an experiment that can fail. One claim per file."""
+"""The lab: claims of the lectures (docs/lectures.md), each tested by an experiment that could refute it. One file has
+one claim."""
 
 from saccade.lab.experiment import Experiment, Trial
 from saccade.lab.registry import EXPERIMENTS, experiment_named

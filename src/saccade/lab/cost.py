@@ -1,4 +1,5 @@
-"""The cost of attention grows with the square of the length; the cost of other networks grows with the length."""
+"""The cost of attention grows with the square of the length of a text; the cost of other networks grows in proportion
+to the length."""
 
 from __future__ import annotations
 
@@ -73,7 +74,7 @@ def operations_and_memory(layer: Callable[[Tensor], Tensor], length: int) -> tup
 
 
 def slope(values: list[int]) -> float:
-    """The exponent of the growth from the first length to the last."""
+    """Return the exponent p with which these values, one for each of LENGTHS, grow: in proportion to length^p."""
     return math.log(values[-1] / values[0]) / math.log(LENGTHS[-1] / LENGTHS[0])
 
 

@@ -1,9 +1,10 @@
-"""Texts from the built-in corpus in which one word decides what another means, and a small encoder that tags the other.
+"""Texts from the built-in corpus in which a deciding word shows what an ambiguous word means, and a small encoder that
+tags the ambiguous word with its meaning.
 
-"It" and "they" have the gender of a noun: "The cat ate the mouse because it was hungry" (il) or "... slow" (elle). The
-meaning of "bank" follows from a word such as "river" or "street"; two such sentences stand in a row, so that each
-"bank" has to find the deciding word of its own sentence. In every text there is a rival: the other noun, or the
-deciding word of the other sentence.
+"It" and "they" are tagged with the gender of the French noun that they refer to: in "The cat ate the mouse because it
+was hungry", "it" is the cat (il), but the mouse (elle) if "it was slow". The meaning of "bank" follows from a word such
+as "river" or "street"; a text has two such sentences in a row, so that "bank" has to find the deciding word of its own
+sentence. In every text, the deciding word has a rival: the other noun, or the deciding word of the other sentence.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ _MONEY = {form for category in ("street", "customer") for noun in NOUNS[category
 
 
 class Case(NamedTuple):
-    """A text, with the positions of the ambiguous word, of the word that decides it, and of that word's rival."""
+    """A text, with the positions of the ambiguous word, of the word that decides its meaning, and of that word's
+    rival."""
 
     words: tuple[str, ...]
     decided: int
@@ -77,13 +79,14 @@ def _bank_case(own: Example, other: Example, own_is_first: bool) -> Case:
 
 
 def hidden(case: Case) -> Case:
-    """Return the text with its deciding word hidden; the right answer is then the rival's."""
+    """Return the case with its deciding word hidden; the right answer is then the one that the rival would give."""
     words = (*case.words[: case.deciding], HIDDEN, *case.words[case.deciding + 1 :])
     return case._replace(words=words, answer=case.rival_answer)
 
 
 class Corpus:
-    """Cases of one split of the built-in corpus; no combination of words of one split occurs in another."""
+    """Cases from one split of the built-in corpus. The combinations of two words that are held out for validation or
+    test do not occur in training."""
 
     def __init__(self, split: str, sentences: int, seed: int) -> None:
         found = (_pronoun_case(example) for example in generate(sentences, seed, split, "pronoun"))
@@ -99,13 +102,13 @@ class Corpus:
         return [_bank_case(own, other, self._random.random() < 0.5) for own, other in pairs]
 
     def contrasts(self, word: str, count: int) -> list[Case]:
-        """Draw distinct cases in which the rival would give another answer."""
+        """Draw distinct cases in which the rival would give a different answer than the deciding word."""
         drawn = dict.fromkeys(case for case in self.draw(word, 6 * count) if case.answer != case.rival_answer)
         return list(drawn)[:count]
 
 
 def padded(cases: Sequence[Case], vocabulary: dict[str, int]) -> tuple[Tensor, Tensor]:
-    """The word ids (B, N) and the lengths; an unknown word, like padding, is 0."""
+    """Return the word ids (B, N) and the lengths of the texts; unknown words and padding have the id 0."""
     ids = [torch.tensor([vocabulary.get(word, 0) for word in case.words]) for case in cases]
     return nn.utils.rnn.pad_sequence(ids, batch_first=True), torch.tensor([len(one) for one in ids])
 
@@ -116,8 +119,9 @@ def vocabulary_of(corpus: Corpus) -> dict[str, int]:
 
 
 class DecidedWordTagger(nn.Module):
-    """A tagger with one attention layer. Queries and keys contain a word and the two words after it, so that "it" knows
-    what is said of it and a noun knows its verb. A value is a word alone, so that a gender can only come from a noun.
+    """A tagger with one attention layer. The query and key of a word are computed from the word and the two words after
+    it, so that "it" knows what is said of it and a noun knows its verb. Its value is computed from the word alone, so
+    that a gender can only come from a noun.
     """
 
     def __init__(self, words: int) -> None:
@@ -140,16 +144,16 @@ class DecidedWordTagger(nn.Module):
 
 
 def answer_of(model: DecidedWordTagger, case: Case, vocabulary: dict[str, int], *without: tuple[str, int, int]) -> int:
-    """Return the index in ANSWERS of the likeliest answer when the links in ``without`` are cut."""
+    """Return the index in ANSWERS of the likeliest answer when the attention links in ``without`` are cut."""
     with torch.inference_mode(), edit(model, without_links=without):
         return int(model(*padded([case], vocabulary))[0, case.decided].argmax())
 
 
 def train_tagger(corpus: Corpus, vocabulary: dict[str, int], *, steps: int, ordered: bool) -> DecidedWordTagger:
-    """Train a tagger. In a quarter of the texts the deciding word is hidden.
+    """Train a tagger. In a quarter of the texts, the deciding word is hidden (see ``hidden``).
 
-    With ``ordered``, only the first head is used in every second batch (nested dropout, Rippel 2014), so that it learns
-    to do without the others.
+    With ``ordered``, only the first head is used in every second batch (nested dropout, Rippel 2014), so that the first
+    head learns to find the answer without the other heads.
     """
     model = DecidedWordTagger(len(vocabulary) + 1)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)

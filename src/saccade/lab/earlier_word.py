@@ -15,7 +15,8 @@ WORDS, DISTANCE = 16, 2
 
 
 def draw_texts(count: int, length: int) -> Examples:
-    """Draw random words, and for each the word two positions earlier; for the first two, it is the first word."""
+    """Draw texts of random words. The answer for each word is the word two positions earlier; for the first two words,
+    it is the first word."""
     words = torch.randint(WORDS, (count, length))
     return Examples(words, words[:, (torch.arange(length) - DISTANCE).clamp(min=0)])
 
@@ -30,7 +31,7 @@ def reader(position: PositionKind, max_length: int) -> EncoderOnly:
 
 @torch.inference_mode()
 def accuracy_from(model: nn.Module, examples: Examples, first: int) -> float:
-    """The percentage of correct words at the positions from ``first`` on."""
+    """Return the percentage of correct answers at the positions from ``first`` on."""
     model.eval()
     right: Tensor = model(examples.inputs)[:, first:].argmax(-1) == examples.answers[:, first:]
     return 100 * float(right.float().mean())

@@ -16,13 +16,13 @@ __all__ = ["Experiment", "Trial"]
 
 @dataclass(frozen=True)
 class Trial:
-    """One repetition of an experiment."""
+    """One repetition of an experiment, with its own seed."""
 
     seed: int
     quick: bool  # whether to take a small fraction of the usual time, for a first impression
 
     def choose(self, usual: int, quick: int) -> int:
-        """Return the usual number, or the one for a quick run."""
+        """Return ``quick`` in a quick run, and otherwise ``usual``."""
         return quick if self.quick else usual
 
 

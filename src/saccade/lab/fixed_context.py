@@ -25,7 +25,8 @@ KINDS: dict[str, Literal["none", "output"]] = {"fixed context": "none", "attenti
 
 
 class Copier(nn.Module):
-    """An encoder and a decoder. At each step, the decoder is given the correct previous words."""
+    """An encoder and a decoder that copy a text, or reverse it if ``backwards``. At each step, the decoder is given the
+    correct previous words."""
 
     def __init__(self, attention: Literal["none", "output"], *, backwards: bool) -> None:
         super().__init__()

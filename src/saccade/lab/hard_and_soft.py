@@ -1,4 +1,5 @@
-"""Hard attention samples one position; soft attention computes a weighted mean, which has a gradient."""
+"""Hard attention samples one position; soft attention computes a weighted mean over all positions, which is
+differentiable."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ KINDS = {"soft": False, "hard": True}
 
 
 class LookUp(nn.Module):
-    """Looks up the value of a key among items. Hard attention reads one value, soft attention the mean of all."""
+    """Looks up the value of a key among items that have a key and a value. Hard attention reads the value of one item,
+    soft attention the weighted mean of all values."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,7 +36,8 @@ class LookUp(nn.Module):
         self.value, self.output = nn.Embedding(VALUES, WIDTH), nn.Linear(WIDTH, VALUES)
 
     def forward(self, keys: Tensor, values: Tensor, asked: Tensor, *, hard: bool) -> tuple[Tensor, Tensor]:
-        """Return logits (B, VALUES), and the log-probability of the item that was drawn; 0 for soft attention."""
+        """Return logits (B, VALUES), and the log-probability of the item that hard attention chose; 0 for soft
+        attention."""
         scores = torch.einsum("bd,bkd->bk", self.question(asked), self.key(keys)) / WIDTH**0.5
         weights = scores.softmax(-1)
         if not hard:
@@ -51,7 +54,8 @@ def draw_items(count: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def loss_of(model: LookUp, *, hard: bool) -> Tensor:
-    """The loss of a batch. A sampled position is rewarded if its answer is better than the mean of the batch."""
+    """Return the loss of a new batch. With hard attention, a sampled position is rewarded if the loss of its answer is
+    below the mean of the batch."""
     *items, answers = draw_items(BATCH)
     logits, drawn = model(*items, hard=hard)
     losses = F.cross_entropy(logits, answers, reduction="none")
@@ -61,9 +65,10 @@ def loss_of(model: LookUp, *, hard: bool) -> Tensor:
 
 
 def gradient_noise(model: LookUp, *, hard: bool) -> float:
-    """The variance of the gradient of queries and keys over batches, relative to the square of its mean.
+    """Return the variance over batches of the gradient of queries and keys, divided by the square of its mean.
 
-    The squared mean over batches is too large by the variance of that mean, so this variance is subtracted.
+    A mean over a finite number of batches is itself noisy: its square is too large by its variance, on average, so this
+    variance is subtracted from it.
     """
     gradients = []
     for _ in range(BATCHES):

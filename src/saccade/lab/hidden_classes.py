@@ -1,4 +1,5 @@
-"""Texts whose words belong to hidden classes, like parts of speech; the class of a word decides the next class."""
+"""Texts whose words belong to hidden classes, like parts of speech; the class of a word decides which classes the next
+word can have."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ WORDS = CLASSES * WORDS_PER_CLASS
 
 
 def draw_texts(count: int, seed: int) -> Tensor:
-    """Draw word ids (count, LENGTH). Only two classes, which the seed chooses, can follow a class."""
+    """Draw the word ids of texts (count, LENGTH). Only two classes, which depend on the seed, can follow each class."""
     generator = torch.Generator().manual_seed(seed)
     follow = torch.stack([torch.randperm(CLASSES, generator=generator)[:2] for _ in range(CLASSES)])
     kinds = [torch.randint(CLASSES, (count,))]

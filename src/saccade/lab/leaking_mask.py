@@ -27,7 +27,8 @@ CONFIG = TransformerConfig(
 
 
 def chain(seed: int) -> Tensor:
-    """The probabilities of the next word after each word: one is likely, all are possible."""
+    """Return the probability of each next word after each word, as a matrix: after every word, all words are possible,
+    and one or a few are likely."""
     generator = torch.Generator().manual_seed(seed)
     return (3 * torch.randn(WORDS, WORDS, generator=generator)).softmax(-1)
 
@@ -41,7 +42,7 @@ def draw_texts(probabilities: Tensor, count: int) -> Tensor:
 
 @torch.inference_mode()
 def loss_when_writing(model: nn.Module, texts: Tensor) -> float:
-    """Return the loss of each next word when only the words before it are available, as in generation."""
+    """Return the mean loss of predicting a word when only the words before it are available, as in generation."""
     model.eval()
     losses = [F.cross_entropy(model(texts[:, :place])[:, -1], texts[:, place]) for place in range(1, LENGTH)]
     return float(torch.stack(losses).mean())

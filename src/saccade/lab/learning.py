@@ -1,4 +1,4 @@
-"""Train a small network on examples that are drawn as needed."""
+"""Train a small network on examples that are drawn at random for each batch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Examples", "accuracy", "train"]
 
 
 class Examples(NamedTuple):
-    """Inputs, and the right answer for each row."""
+    """Inputs, and the right answers to them."""
 
     inputs: Tensor
     answers: Tensor
@@ -41,7 +41,7 @@ def train(model: nn.Module, draw: Callable[[int], Examples], *, steps: int, lr: 
 
 @torch.inference_mode()
 def accuracy(model: nn.Module, examples: Examples) -> float:
-    """The percentage of right answers."""
+    """Return the percentage of right answers."""
     model.eval()
     right = model(examples.inputs).argmax(-1) == examples.answers
     return 100 * float(right.float().mean())

@@ -25,7 +25,7 @@ CHANGE = "powers of ten of the change without positions"
 
 @torch.inference_mode()
 def change(position: str) -> float:
-    """How much the output for each word changes if the words are put into another order."""
+    """Return how much the output for a word changes at most if the words are put into another order."""
     config = TransformerConfig(
         width=32,
         num_heads=4,

@@ -1,4 +1,5 @@
-"""What "it" refers to and what "bank" means: does one head find the deciding word, and does the answer depend on it?"""
+"""Does one attention head find the word that decides what "it" refers to or what "bank" means, and does the model's
+answer depend on this link?"""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ DECISIVE = "in percent: the head is right and its link decides, the worse of bot
 
 
 class Judged(NamedTuple):
-    """The results for one text; each tensor has one value for each head (H,)."""
+    """The results for one text; a tensor (H,) has one value for each head."""
 
     answered: bool  # whether the answer is right
     finds: Tensor  # whether the strongest weight of the decided word is at the deciding word
@@ -60,7 +61,7 @@ def judge(model: DecidedWordTagger, vocabulary: dict[str, int], case: Case) -> J
 
 
 def chosen_head(model: DecidedWordTagger, vocabulary: dict[str, int], cases: Sequence[Case]) -> int:
-    """The head that finds the deciding word most often."""
+    """Return the head whose strongest weight is most often at the deciding word."""
     return int(sum(judge(model, vocabulary, case).finds.int() for case in cases).argmax())  # type: ignore[union-attr]
 
 

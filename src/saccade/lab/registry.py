@@ -1,4 +1,4 @@
-"""The experiments, in the order of the lectures; each is imported when it is used."""
+"""The experiments, in the order of the lectures; the module of an experiment is imported when it is asked for."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Stack(nn.Module):
 
 
 def draw_reversals(count: int) -> Examples:
-    """Return random words, and the same words in reverse order."""
+    """Return texts of random words, and as answers the same words in reverse order."""
     words = torch.randint(WORDS, (count, LENGTH))
     return Examples(words, words.flip(1))
 

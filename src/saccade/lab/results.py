@@ -1,6 +1,7 @@
 """Run an experiment with several seeds, save the measurements, and decide whether its claim holds.
 
-Every seed is saved as soon as it is measured, so that a stopped experiment continues where it left off.
+The numbers of each seed are saved as soon as they are measured, so that an experiment that was stopped continues with
+the next seed.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _NORMAL = 1.96
 
 
 class Interval(NamedTuple):
-    """The mean over seeds, and the 95% interval of the mean."""
+    """The mean of a number over seeds, and the 95% confidence interval of the mean."""
 
     mean: float
     low: float
@@ -56,7 +57,7 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True)
 class Results:
-    """The measurements of an experiment, by seed."""
+    """The numbers that an experiment measured, for each seed."""
 
     experiment: Experiment
     quick: bool
@@ -73,14 +74,15 @@ class Results:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the interval is on the claimed side of the bound (holds), on the other side (refuted), or on both."""
+        """Whether the claim holds (the whole interval of the decisive number is on the claimed side of the bound), is
+        refuted (the whole interval is on the other side), or is undecided."""
         found, bound = self.decisive, self.experiment.bound
         if self.experiment.direction == "at most":
             found, bound = Interval(-found.mean, -found.high, -found.low), -bound
         return "holds" if found.low >= bound else "refuted" if found.high < bound else "undecided"
 
     def sentence(self) -> str:
-        """The verdict, with the number that decided it."""
+        """Return a sentence with the verdict and the number that decided it."""
         one = self.experiment
         return (
             f'{self.verdict}: over {counted(len(self.trials), "seed")}, the mean of "{one.decisive}" is '
@@ -120,7 +122,8 @@ def run_experiment(
     quick: bool = False,
     progress: Callable[[], object] = lambda: None,
 ) -> Results:
-    """Run the experiment for seeds that the folder does not have yet, and write ``NAME.json`` and ``NAME.png`` into it.
+    """Run the experiment for those seeds whose results the folder does not have yet, and write ``NAME.json`` and
+    ``NAME.png`` into the folder (``NAME-quick.json`` and ``NAME-quick.png`` if ``quick``).
 
     ``progress`` is called after each seed.
     """

@@ -15,7 +15,8 @@ KEYS, VALUES, WIDTH = 8, 4, 32
 
 
 def draw_questions(count: int) -> Examples:
-    """Return all keys in random order, their values and two of the keys; the answer is the two values of these keys."""
+    """Return examples: the input is all keys in random order, their values, and the two keys that are asked for; the
+    answer is the pair of values of these two keys, as one number."""
     keys = torch.rand(count, KEYS).argsort(dim=1)
     values = torch.randint(VALUES, (count, KEYS))
     asked = torch.rand(count, KEYS).argsort(dim=1)[:, :2]
@@ -25,7 +26,7 @@ def draw_questions(count: int) -> Examples:
 
 
 class Retrieval(nn.Module):
-    """A network with one attention layer, from the question to the items, and a feed-forward layer."""
+    """A network with one attention layer, in which the question attends to the items, and a feed-forward layer."""
 
     def __init__(self, num_heads: int, weights: str = "softmax") -> None:
         super().__init__()
@@ -36,7 +37,7 @@ class Retrieval(nn.Module):
         self.output = nn.Linear(WIDTH, VALUES**2)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Logits (B, 1, VALUES²)."""
+        """Return logits (B, 1, VALUES²), one for each pair of values."""
         keys, values, asked = inputs[:, :KEYS], inputs[:, KEYS : 2 * KEYS], inputs[:, 2 * KEYS :]
         items = self.key(keys) + self.value(values)
         question = (self.first(asked[:, 0]) + self.second(asked[:, 1]))[:, None]

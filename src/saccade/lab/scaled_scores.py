@@ -21,7 +21,8 @@ WIDTHS, KEYS = (4, 16, 64, 256, 1024), 32
 
 
 def largest_weight(width: int, *, scaled: bool, queries: int = 500) -> tuple[float, float]:
-    """The mean largest weight over random keys, and the mean norm of the softmax's derivative."""
+    """Return the mean, over random queries and keys, of the largest attention weight, and of the norm of the softmax's
+    derivative."""
     query, key = torch.randn(queries, 1, width), torch.randn(queries, KEYS, width)
     scores = (query @ key.transpose(1, 2))[:, 0] / (math.sqrt(width) if scaled else 1.0)
     weights = scores.softmax(-1)

@@ -1,4 +1,4 @@
-"""Several heads can find several tokens at once; one head of the same width should mix them."""
+"""Several heads can find several tokens at once; does one head of the same width mix them up?"""
 
 from __future__ import annotations
 

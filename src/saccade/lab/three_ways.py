@@ -1,4 +1,4 @@
-"""Recurrent, convolutional and attention networks of equal size have to find words at different distances."""
+"""Can recurrent, convolutional and attention networks of equal size find words at different distances?"""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Finder(nn.Module):
 
 
 def networks() -> dict[str, nn.Module]:
-    """Three networks with about 40,000 parameters each."""
+    """Return three networks by name, with about 40,000 parameters each."""
     attention = TransformerConfig(
         width=40, num_heads=5, decoder_layers=2, feedforward_width=120, max_length=LENGTH, scaled_embedding=True,
         tied_output=False,

@@ -24,7 +24,7 @@ RATIO = "powers of ten, lstm with forget bias 1 over rnn"
 
 
 def first_gradient(cell_name: str, forget_bias: float = 0.0, steps: int = STEPS) -> float:
-    """The norm of the gradient of the last state's sum with respect to the first input."""
+    """Return the norm of the gradient, with respect to the first input, of the sum of the last state's components."""
     cell = cell_named(cell_name)(WIDTH, WIDTH)
     if isinstance(cell, LSTM):
         with torch.no_grad():

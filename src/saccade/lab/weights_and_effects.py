@@ -1,4 +1,5 @@
-"""Does a large attention weight mean that a link matters? Each link is cut, and its effect compared with its weight."""
+"""Does a large attention weight mean that the link between its query and its key matters? Each link is cut, and the
+effect of the cut is compared with the weight."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ TASKS = {"reverse": reverse, "word before": earlier, "sort": sort_words}
 
 @torch.inference_mode()
 def weights_and_effects(model: EncoderOnly, texts: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the weight of each link of each head, and how much the answers change when the link is cut."""
+    """Return the weight of each link of each head, and how much the probabilities of the answers change when this link
+    is cut."""
     model.eval()
     with watch(model) as seen:
         before = model(texts).softmax(-1)

@@ -1,6 +1,7 @@
-"""Read from attention which source word each target word translates.
+"""Read from a model's attention which source word each target word translates.
 
-The attention, heads and row that give the best links are chosen once on training data and saved with the model.
+The attention layer, its heads and the row (see below) that give the best links are chosen once on training data and
+saved with the model.
 
 Rows: in a forced pass, the decoder reads START and the known target tokens y_1 to y_T, and predicts y_1 to y_T and END.
 
@@ -42,7 +43,7 @@ Reduce = Literal["mean", "max"]
 
 
 class AlignmentChoice(Config):
-    """The attention, heads and row from which a model's alignment is read; saved with the model."""
+    """The attention layer, the heads and the row from which a model's alignment is read; saved with the model."""
 
     attention: str = Field(description='Name of the attention, such as "decoder.1.cross"')
     heads: tuple[int, ...] = Field(min_length=1, description="Heads to use; if there are several, their mean")
@@ -50,7 +51,8 @@ class AlignmentChoice(Config):
 
 
 class RankedChoice(NamedTuple):
-    """A choice of attention, heads and row, and how well its links agree with the gold links of some sentences."""
+    """A choice of attention layer, heads and row, and how well the links that it gives agree with the gold links of
+    some sentences."""
 
     choice: AlignmentChoice
     agreement: Agreement  # between its links and the gold links
@@ -67,7 +69,8 @@ class PairLengths(NamedTuple):
 def alignment_matrix(
     weights: Alignable, heads: Sequence[int] | None = None, reduce: Reduce = "mean", *, batch: int = 0
 ) -> Float[Tensor, "Q K"]:
-    """Return the mean or maximum of some or all heads of one sequence, from the exact weights."""
+    """Return the attention weights of one sequence of the batch, as the mean or maximum over ``heads``, or over all
+    heads if they are not given."""
     chosen = range(weights.shape[1]) if heads is None else heads
     if not len(chosen):
         raise OptionError("An alignment needs at least one head; heads is empty.")
@@ -77,11 +80,11 @@ def alignment_matrix(
         if weights.ndim != 4:
             raise ShapeError(f"Weights must have shape (batch, heads, queries, keys), not {tuple(weights.shape)}.")
         if not 0 <= batch < len(weights):
-            raise ShapeError(f"There is no sequence {batch}; there are {len(weights)}, numbered from 0.")
+            raise ShapeError(f"There is no sequence {batch}; there are {len(weights)} sequences, numbered from 0.")
         stacked = weights[batch]
     for head in chosen:
         if not 0 <= head < len(stacked):
-            raise ShapeError(f"There is no head {head}; there are {len(stacked)}, numbered from 0.")
+            raise ShapeError(f"There is no head {head}; there are {len(stacked)} heads, numbered from 0.")
     stacked = stacked[list(chosen)]
     if reduce == "mean":
         return stacked.mean(dim=0)
@@ -98,10 +101,12 @@ def align(
     batch: int = 0,
     end: bool = False,
 ) -> Float[Tensor, "T S"]:
-    """Return how much each target token attends to each source token in a forced pass, according to ``choice``.
+    """Return how much each target token attends to each source token in a forced pass (see the module), in the
+    attention layer, heads and row of ``choice``.
 
-    ``end`` keeps the column of the source's END, so that rows sum to 1, which pictures need. Links are read without
-    it: END is not the source of any word, but heads attend to it when there is nothing else to look for.
+    With ``end``, the column of the source's END is kept, so that rows sum to 1, which pictures need. Links are read
+    without this column: END is not the source of any word, but heads attend to it when there is nothing else to look
+    for.
     """
     if choice.attention not in seen:
         raise UnknownNameError("attention", choice.attention, seen)
@@ -112,11 +117,13 @@ def align(
 def rank_alignments(
     candidates: Mapping[str, Alignable], lengths: Sequence[PairLengths], gold: Sequence[Collection[WordLink]]
 ) -> list[RankedChoice]:
-    """Rank all choices for an alignment, the best first: each attention, each head or the mean, and both row offsets.
+    """Rank all choices for an alignment, the best first: each attention layer, each of its heads or their mean, and
+    both row offsets.
 
-    ``candidates`` are the attentions of a forced pass over one batch of training sentences, by name. ``gold`` are the
-    links between its tokens, known or from ``cooccurrence_links``. The agreement of the links decides, then the weight
-    on the gold links, then the order of the candidates, with the mean of heads first.
+    ``candidates`` are the attention layers by name, with their weights in a forced pass over one batch of training
+    sentences. ``gold`` are the true links between the tokens of each sentence pair, or those of ``cooccurrence_links``.
+    Choices are ranked by how well their links agree with the gold links; if equal, by the weight on the gold links; and
+    if that is equal too, in the order of the candidates, with the mean of the heads first.
     """
     if not candidates:
         raise OptionError("There is no attention to choose an alignment from; pass at least one.")
@@ -136,7 +143,7 @@ def rank_alignments(
 def choose_alignment(
     candidates: Mapping[str, Alignable], lengths: Sequence[PairLengths], gold: Sequence[Collection[WordLink]]
 ) -> AlignmentChoice:
-    """Return the best of ``rank_alignments``."""
+    """Return the best choice according to ``rank_alignments``."""
     return rank_alignments(candidates, lengths, gold)[0].choice
 
 

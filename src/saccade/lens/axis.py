@@ -1,4 +1,4 @@
-"""The tokens along one side of an attention, and the words they belong to."""
+"""The tokens along one side (rows or columns) of an attention matrix, and the words they belong to."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Axis:
 
     @property
     def joined(self) -> list[str]:
-        """One string per word, without the marks that tokenizers put on pieces."""
+        """One string per word, made of its pieces without the marks that tokenizers put on them."""
         pieces: list[list[str]] = [[] for _ in range(self.num_words)]
         for token, word in zip(self.tokens, self.words, strict=True):
             pieces[word].append(token)
@@ -70,7 +70,8 @@ class Axis:
 
 
 def is_cross_by_name(name: str) -> bool:
-    """Return whether the name of an attention says that its keys come from another sequence."""
+    """Return whether the name of an attention layer says that it is cross-attention, whose keys come from another
+    sequence than its queries."""
     return any(part in name.lower() for part in _CROSS)
 
 

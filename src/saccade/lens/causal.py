@@ -1,4 +1,4 @@
-"""Compare a model's output before and after a change, to see what the output depends on.
+"""Compare a model's output before and after a change to the model or its input, to see what the output depends on.
 
 Attention weights show what a head attends to. To find out whether the output depends on that, run the model without
 that head or link (``saccade.attention.watching.edit``), and compare the output and the probability of each of its
@@ -27,7 +27,7 @@ _TOKEN_WIDTH = 24
 
 @dataclass(frozen=True)
 class Scored:
-    """An output, with the log-probability of each of its tokens before and after the change."""
+    """An output, with the log-probability that the model gives to each of its tokens before and after the change."""
 
     text: str
     tokens: list[str]  # including END, if the model produced it
@@ -79,14 +79,16 @@ class Change:
 
 
 def find_places(axis: Axis, given: int | str) -> list[int]:
-    """Return the tokens that a position or a word refers to: one token, or all pieces of one word.
+    """Return the positions of the tokens that the user means by a position or a word: one token, or all pieces of one
+    word.
 
-    Digits are a position, counted from 0. If a word occurs more than once, the error lists its positions.
+    A number, or a text of digits, is a position, counted from 0. If a word occurs more than once, the error lists its
+    positions.
     """
     text = str(given)
     if text.isdecimal():
         if int(text) >= len(axis):
-            raise OptionError(f"There is no token {text}; there are {len(axis)}, numbered from 0.")
+            raise OptionError(f"There is no token at position {text}; there are {len(axis)} tokens, numbered from 0.")
         return [int(text)]
     words = [number for number, word in enumerate(axis.joined) if word == text]
     if words:
@@ -102,7 +104,8 @@ def find_places(axis: Axis, given: int | str) -> list[int]:
 
 
 def replace_word(text: str, old: str, new: str) -> str:
-    """Replace a word, or several words in a row; they must occur exactly once, as whole words."""
+    """Return the text with ``new`` in place of ``old``, which is a word, or several in a row, and must occur exactly
+    once."""
     starts = [
         start
         for start in range(len(text) - len(old) + 1)
@@ -123,7 +126,8 @@ def _is_whole(text: str, start: int, stop: int) -> bool:
 def describe_changes(
     heads: Sequence[str], links: Sequence[tuple[str, int, int]], replaced: tuple[str, str] | None
 ) -> list[str]:
-    """Describe each change, with the names that ``edit`` takes."""
+    """Return a description of each change: heads and links that were removed, by the names that ``edit`` takes, and a
+    word that was replaced."""
     changes = [f"without head {head}" for head in heads]
     changes += [f"without link {name}:{row}:{column}" for name, row, column in links]
     return changes if replaced is None else [*changes, f"with {replaced[1]!r} instead of {replaced[0]!r}"]

@@ -2,8 +2,8 @@
 
 The colours lie on a quadratic Bézier curve in OKLab (Ottosson 2020), a colour space in which equal steps look equal.
 Lightness changes linearly from background to ink, so the order of weights is visible with any colour blindness and in
-a black-and-white print; only the hue bends. Differences have two such curves, blue above 0 and orange
-below, which people with any common colour blindness can tell apart.
+a black-and-white print; only the hue does not change linearly. Differences between weights have two such curves, blue
+above 0 and orange below, which people with any common colour blindness can tell apart.
 """
 
 from __future__ import annotations
@@ -60,13 +60,14 @@ def theme(dark: bool = False) -> Theme:
 
 
 def ramp(weights: ArrayLike, *, dark: bool = False) -> Float[np.ndarray, "*shape 3"]:
-    """Return the colour of each weight as red, green and blue in 0..1; weights above 1 are drawn as 1."""
+    """Return the colour of each weight as red, green and blue in 0..1; weights below 0 are drawn as 0, and weights
+    above 1 as 1."""
     colours = theme(dark)
     return _curve(np.clip(np.asarray(weights, dtype=np.float64), 0, 1), colours.background, colours.ink, colours.bend)
 
 
 def difference_ramp(differences: ArrayLike, *, dark: bool = False) -> Float[np.ndarray, "*shape 3"]:
-    """Return the colour of each difference in -1..1: background at 0, blue above, orange below."""
+    """Return the colour of each difference, from -1 to 1: the background colour at 0, blue above, orange below."""
     colours = theme(dark)
     values = np.clip(np.asarray(differences, dtype=np.float64), -1, 1)
     up = _curve(np.abs(values), colours.background, colours.up)

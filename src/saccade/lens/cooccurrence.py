@@ -1,7 +1,8 @@
-"""Word links derived from co-occurrence alone, to choose the attention that aligns best if there are no gold links.
+"""Links between the words of translated sentences, found from co-occurrence alone. If there are no gold links, they are
+used to choose the attention layer that aligns words best.
 
 They are the links that IBM Model 1 (Brown et al. 1993) finds in both directions. They are few but mostly correct, which
-is enough to tell an attention that aligns words from one that is diffuse, diagonal or fixed on END.
+is enough to tell an attention layer that aligns words from one that is diffuse, diagonal or fixed on END.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ NULL = -1
 def cooccurrence_links(
     sources: Sequence[Ids], targets: Sequence[Ids], *, iterations: int = 5
 ) -> list[frozenset[WordLink]]:
-    """Return for each sentence pair (as ids without START and END) the links that Model 1 finds in both directions.
+    """Return for each sentence pair (as ids without START and END) the links that IBM Model 1 finds in both directions.
 
     A word that occurs twice in its sentence is left out, because the statistics are about words, not positions, and
-    cannot tell the two apart.
+    cannot tell its two occurrences apart.
     """
     if len(sources) != len(targets):
         raise ShapeError(

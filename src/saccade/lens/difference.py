@@ -1,4 +1,4 @@
-"""Subtract the weights for another input, between the tokens that both inputs have."""
+"""The difference between a model's attention weights for two inputs, for the tokens that both inputs have."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Difference", "matching", "subtract"]
 
 @dataclass(frozen=True)
 class Difference:
-    """Differences between weights, with the tokens of their rows and columns."""
+    """Differences between the attention weights for two inputs, with the tokens of their rows and columns."""
 
     values: Float[Tensor, "Q K"]
     rows: list[str]
@@ -28,7 +28,8 @@ class Difference:
 
 
 def subtract(view: View, other: View, name: str, head: Head, *, words: bool) -> Difference:
-    """Subtract the weights of the other view; tokens that only one of the views has are dropped."""
+    """Return the weights of a view minus those of the other view; tokens that only one of the views has are left
+    out."""
     rows, columns = (axis.labels(words) for axis in view.axes(name))
     other_rows, other_columns = (axis.labels(words) for axis in other.axes(name))
     row_pairs, column_pairs = matching(rows, other_rows), matching(columns, other_columns)
@@ -43,6 +44,7 @@ def subtract(view: View, other: View, name: str, head: Head, *, words: bool) -> 
 
 
 def matching(one: Sequence[str], other: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the positions of the tokens that two lists have in common, in the same order in both."""
+    """Return pairs of positions, in the first and in the second list, of the tokens that both lists have in the same
+    order."""
     blocks = difflib.SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks()
     return [(block.a + step, block.b + step) for block in blocks for step in range(block.size)]

@@ -1,7 +1,9 @@
-"""Views as matplotlib figures: ``view.figure("heatmap", name="decoder.1.cross", head=2)``.
+"""Draw a view, attention weights with their tokens, as a matplotlib figure:
+``view.figure("heatmap", name="decoder.1.cross", head=2)``.
 
-A figure holds the view's own numbers, which can be read back from it. An attention that is too long to draw weight by
-weight is drawn as an overview, whose title says what a cell shows. matplotlib is imported only when something is drawn.
+A figure holds the view's own numbers, which can be read back from it. An attention matrix that is too large to draw
+weight by weight is drawn as an overview, whose title says what a cell shows. matplotlib is imported only when something
+is drawn.
 """
 
 from __future__ import annotations

@@ -36,10 +36,10 @@ def arcs(
     title: str | None = None,
     theme: ThemeName = "light",
 ) -> Figure:
-    """Draw the arcs from one query to the keys for ``head``, beside the query's weights in every head.
+    """Draw the arcs from the query ``row`` to the keys for ``head``, beside the query's weights in every head.
 
-    If there are more than ``most`` keys, only those with the largest weights are drawn, in their order, and only the
-    queries around the chosen one.
+    If there are more than ``most`` keys, only those with the largest weights are drawn, in the order of the text; if
+    there are more than ``most`` queries, only those around the chosen one.
     """
     name = name or view.names[-1]
     if most < 1:
