@@ -79,5 +79,5 @@ def test_a_window_over_the_whole_text_sees_everything_and_grows_with_its_square(
     changed[0, 6] += 1.0
     lengths = torch.tensor([7])
     assert ((encoder(changed, lengths) - encoder(x, lengths)).abs().sum(dim=-1)[0] > 1e-6).all()
-    with pytest.raises(ShapeError, match="covers 10 positions; the input has 11"):
+    with pytest.raises(ShapeError, match="takes at most 10 positions; the input has 11"):
         encoder(torch.randn(1, 11, 6), torch.tensor([11]))

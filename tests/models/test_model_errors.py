@@ -149,7 +149,7 @@ def test_an_image_of_another_size(shape):
 
 
 def test_a_window_over_everything_ends():
-    with pytest.raises(ShapeError, match="covers 5 positions; the input has 6"):
+    with pytest.raises(ShapeError, match="takes at most 5 positions; the input has 6"):
         WholeWindow(3, 5)(torch.zeros(2, 6, 3))
 
 

@@ -1,4 +1,4 @@
-"""The networks, one architecture per file. They see token ids and vectors, never text or files."""
+"""The networks, one architecture per file. They take token ids, vectors and images as tensors, never text or files."""
 
 from saccade.models.classifier import CLASSIFIERS, Classifier
 from saccade.models.config import Config

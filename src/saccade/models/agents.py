@@ -1,8 +1,8 @@
-"""Predicts the paths of several agents with AgentFormer's attention, which tells agents apart (Yuan 2021).
+"""Predict the paths of several agents with AgentFormer's attention, which tells agents apart (Yuan 2021).
 
 A scene of N agents is one sequence: all agents at the first time step, then all at the second, and so on. Attention
-treats an agent's own tokens differently from those of others, and the order of the agents does not matter. A latent
-vector for each agent selects one of several futures. Shapes: B scenes, N agents, P past and F future time steps.
+treats an agent's own tokens differently from those of others, and the order of the agents does not matter. Each agent's
+latent vector decides which possible future is predicted. Shapes: B scenes, N agents, P past and F future time steps.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class AgentMLPConfig(PathConfig):
 
 
 class Futures(NamedTuple):
-    """Predicted paths, as positions, and what training needs to know about the latent vectors."""
+    """Predicted paths, as positions; in training also the divergence of the two distributions of latent vectors."""
 
     drawn: Float[Tensor, "K B F N 2"]  # one future for each of K latent vectors from the prior, or the best one
     likely: Float[Tensor, "B F N 2"] | None = None  # from the mean of the prior
@@ -92,8 +92,8 @@ class Futures(NamedTuple):
 
 
 def scene_mask(num_agents: int, counts: Int[Tensor, " B"], *, causal: bool = False, alone: bool = False) -> Mask | None:
-    """Let tokens attend only to agents that are present; if ``causal``, not to later time steps; if ``alone``, not to
-    other agents. Return None if all tokens may attend to all."""
+    """Return a mask by which tokens attend only to agents that are present; if ``causal``, not to later time steps; if
+    ``alone``, not to other agents. Return None if every token may attend to every token."""
     padded = bool((counts < num_agents).any())
     if not (padded or causal or alone):
         return None
@@ -110,7 +110,7 @@ def scene_mask(num_agents: int, counts: Int[Tensor, " B"], *, causal: bool = Fal
 
 
 class AgentAttention(nn.Module):
-    """Attention over all agents and time steps. Agent-aware attention has two queries and two keys, but one value."""
+    """Attention over all agents and time steps; if agent-aware, with separate queries and keys for the own agent."""
 
     attends = True
 
@@ -137,7 +137,7 @@ class AgentAttention(nn.Module):
 
 
 class AgentBlock(nn.Module):
-    """Self-attention, cross-attention to the past in a decoder, and a feed-forward layer, each after a norm."""
+    """Self-attention, in the decoder also cross-attention to the past, and a feed-forward layer, each after a norm."""
 
     def __init__(self, config: AgentConfig, *, crosses: bool) -> None:
         super().__init__()
@@ -169,8 +169,8 @@ class AgentBlock(nn.Module):
 
 
 class OwnPath(nn.Module):
-    """Predicts a path from the agent's own past and nothing else; where the agent is does not matter, and, if
-    ``turned``, neither does the direction in which it moves."""
+    """Predicts an agent's path from its own past alone, relative to its last position. If ``turned``, the path is also
+    relative to the direction in which the agent last moved."""
 
     def __init__(self, config: PathConfig, past: int, future: int) -> None:
         super().__init__()
@@ -198,15 +198,15 @@ class OwnPath(nn.Module):
         return _turn(steps, _directions(past)) if self.turned else steps
 
     def inward(self, steps: Float[Tensor, "B T N 2"], past: Float[Tensor, "B P N 2"]) -> Float[Tensor, "B T N 2"]:
-        """Return steps as the agent sees them: with ``turned``, the first axis is the direction it moves in."""
+        """If ``turned``, return the steps rotated so that the first axis is the direction in which the agent moves."""
         return _turn(steps, _directions(past) * past.new_tensor([1.0, -1.0])) if self.turned else steps
 
 
 class PathNetwork(nn.Module, ABC):
-    """A conditional variational autoencoder of paths: one latent vector for each agent.
+    """A conditional variational autoencoder of paths, with one latent vector for each agent.
 
-    The prior is predicted from the past, and the posterior, in training, also from the future. A network predicts how a
-    path differs from one that keeps the last observed velocity.
+    The prior of the latent vectors is predicted from the past, and in training the posterior from past and future. The
+    network predicts how a path differs from one that keeps the last observed velocity.
     """
 
     config: PathConfig
@@ -229,7 +229,7 @@ class PathNetwork(nn.Module, ABC):
     def encode(
         self, past: Float[Tensor, "B P N 2"], counts: Int[Tensor, " B"]
     ) -> tuple[Float[Tensor, "B N D"], Tensor]:
-        """A vector for each agent, and what ``decode`` needs to know about the past."""
+        """Return a vector that summarises each agent, and the encoded past, which ``decode`` takes as ``context``."""
 
     @abstractmethod
     def decode(
@@ -240,7 +240,7 @@ class PathNetwork(nn.Module, ABC):
         latents: Float[Tensor, "K B N Z"],
         counts: Int[Tensor, " B"],
     ) -> Float[Tensor, "K B F N 2"]:
-        """Return how each path differs from one that keeps its last velocity, for each of K latent vectors."""
+        """Return how each path differs from one that keeps its last velocity, for K latent vectors of each agent."""
 
     def forward(
         self,
@@ -249,11 +249,11 @@ class PathNetwork(nn.Module, ABC):
         samples: int = 0,
         future: Float[Tensor, "B F N 2"] | None = None,
     ) -> Futures:
-        """Predict ``samples`` futures from the prior, or the most likely future if 0.
+        """Predict ``samples`` futures with latent vectors from the prior; if 0, only the most likely future.
 
-        Agents beyond counts[b] are padding. If the true ``future`` is given, as in training, each agent gets the latent
-        vector whose prediction from the agent's own past comes closest to it, and one future is predicted from these
-        vectors. The loss is that of the best sample, so the other samples need no gradient.
+        In scene b, agents from counts[b] on are padding. If the true ``future`` is given, as in training, each agent
+        gets the one of its latent vectors whose prediction from its own past comes closest to the true path. One future
+        is predicted from these vectors: the loss is that of the best sample, so the others need no gradient.
         """
         if past.ndim != 4 or past.shape[1] != self.past or past.shape[-1] != 2:
             raise ShapeError(
@@ -300,7 +300,7 @@ class PathNetwork(nn.Module, ABC):
 
 
 class AgentTransformer(PathNetwork):
-    """Reads the past of all agents at once, then predicts all their futures at once; no time step sees a later one."""
+    """Reads the past of all agents at once, then predicts all future time steps at once; none sees a later one."""
 
     config: AgentConfig
 

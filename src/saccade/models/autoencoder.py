@@ -2,8 +2,9 @@
 
     code = encode(x),   x' = decode(code),   trained so that x' equals x
 
-In translation such a bottleneck is what attention removes; here it is the point, because the code describes x. If noise
-is added to the input but not to the target, the network is a denoising autoencoder (Vincent 2008).
+In translation, attention was introduced to remove such a bottleneck; here the bottleneck is the purpose, because the
+code has to describe the whole of x. If noise is added to the input x but not to the target, the network is a denoising
+autoencoder (Vincent 2008).
 """
 
 from __future__ import annotations
@@ -61,7 +62,10 @@ class RecurrentAutoencoderConfig(Config):
 
 
 class RecurrentAutoencoder(RecurrentSeq2Seq):
-    """The code comes from the encoder's last state; the decoder's first state and context come from the code alone."""
+    """A recurrent autoencoder of texts.
+
+    The code is computed from the encoder's last state, and the decoder's first state and context from the code alone.
+    """
 
     def __init__(self, config: RecurrentAutoencoderConfig, vocabulary: int) -> None:
         shape = config.model_dump(exclude={"code_width"})
@@ -94,7 +98,7 @@ class TransformerAutoencoderConfig(TransformerConfig):
 
 
 class TransformerAutoencoder(EncoderDecoder):
-    """Attention pools all tokens into the code, and the code is all that the decoder can attend to."""
+    """An autoencoder of texts: attention pools all tokens into the code, and the decoder attends to the code alone."""
 
     def __init__(self, config: TransformerAutoencoderConfig, vocabulary: int) -> None:
         super().__init__(config, vocabulary, vocabulary)
@@ -111,7 +115,7 @@ class TransformerAutoencoder(EncoderDecoder):
         return squeezed
 
     def encode(self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B 1 D"]:
-        """The single vector that the decoder attends to."""
+        """For each text, the single vector that the decoder attends to, which is computed from the code."""
         unfolded: Tensor = self.unfold(self.code(source, lengths))
         return unfolded.unsqueeze(1)
 
@@ -135,13 +139,14 @@ class DenseAutoencoderConfig(Config):
     image_size: tuple[int, int] = Field((28, 28), description="Height and width in pixels")
     channels: int = Field(1, ge=1, description="1 for grey images, 3 for colour")
     width: int = Field(256, ge=1, description="Width of the layers between the image and the code")
-    layers: int = Field(1, ge=1, description="Number of layers on each side of the code")
+    layers: int = Field(1, ge=1, description="Number of hidden layers on each side of the code")
     code_width: int = Field(16, ge=1, description="Width of the code, the small vector in the middle")
     dropout: float = Field(0.0, ge=0, lt=1, description="Dropout on the output of each layer")
 
 
 class DenseAutoencoder(nn.Module):
-    """``x' = W_2 f(W_1 x)``, or with more layers in between (Hinton & Salakhutdinov 2006)."""
+    """Fully connected layers from the image to the code, and from the code back to the image, with ReLU between them
+    (Hinton & Salakhutdinov 2006)."""
 
     def __init__(self, config: DenseAutoencoderConfig) -> None:
         super().__init__()
@@ -177,9 +182,9 @@ class PatchAutoencoderConfig(VisionConfig):
 
 
 class PatchAutoencoder(VisionEncoder):
-    """The code comes from the class token or the mean patch.
+    """An autoencoder of images: the code is computed from the class token, or from the mean of the patches' vectors.
 
-    Each patch is reconstructed from the code and the patch's position.
+    Each patch is reconstructed from the code and a learned vector for its position.
     """
 
     def __init__(self, config: PatchAutoencoderConfig) -> None:

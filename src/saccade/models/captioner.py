@@ -61,9 +61,15 @@ class Captioner(VisionEncoder, CrossDecoder):
         targets: Targets | None = None,
         at: Positions | None = None,
     ) -> Tensor:
-        """Logits (B, T, V) for the token after each target token; ``at`` and ``targets`` as in ``targets.py``."""
+        """Logits (B, T, V) for the token after each target token, or only at the positions ``at``.
+
+        If ``targets`` are given, the loss of these tokens instead.
+        """
         return answer(self.output, self.features(images, target), targets, at)
 
     def start(self, images: Float[Tensor, "B C H W"], max_length: int | None = None) -> TransformerState:
-        """The state after seeing the images. ``max_length`` is the size of the caches; if given, steps copy less."""
+        """The state after seeing the images, from which `step` writes.
+
+        ``max_length``, the longest text in tokens, lets steps write into caches of that size without copying them.
+        """
         return self.begin(self.encode(images), max_length)

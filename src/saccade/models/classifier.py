@@ -65,7 +65,7 @@ class ConvolutionalClassifierConfig(ConvolutionalEncoderConfig, _WordsConfig):
 
 
 class WindowClassifierConfig(WindowEncoderConfig, _WordsConfig):
-    """A classifier whose layers see each token with its neighbours."""
+    """A classifier with fully connected layers over each token and its neighbours."""
 
 
 class TransformerClassifierConfig(TransformerEncoderConfig, _PoolingConfig):
@@ -122,7 +122,8 @@ class AttentionPooling(nn.Module):
 
 
 class Classifier(nn.Module):
-    """Scores the labels of a token sequence. A Transformer's parameters have the same names as in ``EncoderOnly``."""
+    """Returns a logit for each label of a token sequence. If it is a Transformer, its parameters have the same names as
+    those of ``EncoderOnly``, so a masked language model's weights can be loaded."""
 
     def __init__(self, config: Config, vocabulary: int, labels: int) -> None:
         super().__init__()
@@ -145,7 +146,7 @@ class Classifier(nn.Module):
 
     @property
     def has_types(self) -> bool:
-        """Whether the network tells the tokens of two texts apart by their types."""
+        """Whether the network takes token types, which say for each token to which of two texts it belongs."""
         return getattr(self.config, "token_types", 0) > 1
 
     def features(
@@ -172,13 +173,16 @@ class Classifier(nn.Module):
     def forward(
         self, tokens: Int[Tensor, "B N"], lengths: Int[Tensor, " B"], types: Int[Tensor, "B N"] | None = None
     ) -> Float[Tensor, "B L"]:
-        """Score the labels. A network without token types, such as DistilBERT, does not use ``types``."""
+        """A logit for each label. ``types`` is ignored by a network without token types, such as DistilBERT."""
         logits: Tensor = self.output(self.features(tokens, lengths, types))
         return logits
 
 
 def last_read(x: Float[Tensor, "B N D"], lengths: Int[Tensor, " B"], directions: int) -> Float[Tensor, "B D"]:
-    """The vector at the last position that was read; the backward direction reads position 0 last."""
+    """For each sequence, the vector at the position that was read last.
+
+    With two directions, it is the forward half at the last token, and the backward half at position 0.
+    """
     last = x[torch.arange(len(x), device=x.device), lengths.to(x.device) - 1]
     if directions == 1:
         return last

@@ -1,4 +1,4 @@
-"""The base class of all configurations. They cannot be changed, and an unknown key is an error that suggests a name."""
+"""The base class of all configurations, which are immutable and refuse unknown keys, suggesting a similar name."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LARGEST = {
 
 
 class Config(BaseModel):
-    """A table of settings."""
+    """The base class of the settings of a network: immutable, and without keys that it does not know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -45,7 +45,10 @@ class Config(BaseModel):
 
     @classmethod
     def read(cls, values: dict[str, Any], where: str) -> Self:
-        """Validate values from a file or command; an error is one sentence that begins with ``where``, their origin."""
+        """Validate values that come from a file or a command, and return them as a configuration.
+
+        An error message is one sentence that begins with ``where``, which says where the values come from.
+        """
         prefix = f"{where}: " if where else ""
         for key in values:
             if key not in cls.model_fields:

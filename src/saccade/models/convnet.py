@@ -1,12 +1,12 @@
-"""A convolutional network for images, to compare the Vision Transformer with (lecture 002: "more expensive than
-ConvNets").
+"""A convolutional network for images, as a baseline for the Vision Transformer, which lecture 002 calls "more expensive
+than ConvNets".
 
 A convolution has the same few weights at every position, and sees only the neighbours of a position:
 
     y[c, i, j] = b[c] + Σ_{c', u, v} W[c, c', u, v] · x[c', i + u, j + v],    u, v = -k … k
 
-Each stage has two convolutions and then halves the image. In a ConvNet the weights are the same for every image; the
-Vision Transformer computes its attention weights from the image.
+Each stage has two convolutions and then halves the image in height and width. In a ConvNet the weights are the same for
+every image; the Vision Transformer computes its attention weights from the image.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ConvNetConfig(Config):
 
 
 class ConvNet(nn.Module):
-    """Scores the classes of an image: convolutions, then the mean of each feature map, then one layer."""
+    """Returns a logit for each class of an image: convolutions, the mean of each feature map, and a linear layer."""
 
     def __init__(self, config: ConvNetConfig, classes: int) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class ConvNet(nn.Module):
         self.output = nn.Linear(below, classes)
 
     def features(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D"]:
-        """One number for each feature map of the last stage."""
+        """For each image, the mean of each feature map of the last stage."""
         expected = (self.config.channels, *self.config.image_size)
         if images.ndim != 4 or tuple(images.shape[1:]) != expected:
             sizes = ", ".join(str(size) for size in expected)

@@ -60,7 +60,10 @@ class ConvolutionalConfig(Config):
 
 
 class GatedConvolution(nn.Module):
-    """``A ⊙ σ(B)``, where [A; B] is a convolution of x (Dauphin 2017). If causal, no position sees a later one."""
+    """``A ⊙ σ(B)``, where [A; B] is a convolution of the input x (Dauphin 2017).
+
+    If it is causal, the output at a position does not depend on later positions.
+    """
 
     def __init__(self, width: int, kernel: int, *, is_causal: bool, dropout: float = 0.0) -> None:
         super().__init__()
@@ -73,7 +76,8 @@ class GatedConvolution(nn.Module):
         nn.init.zeros_(self.convolution.bias)
 
     def forward(self, x: Float[Tensor, "B N D"], past: Float[Tensor, "B P D"] | None = None) -> Float[Tensor, "B N D"]:
-        """``past`` holds the inputs before x if a causal layer runs step by step; without it, they count as zeros."""
+        """The output at each position of x. ``past`` are the inputs before x, which a causal layer needs when it runs
+        step by step; without ``past``, they count as zeros."""
         inner = dropout(x, self.dropout, self.training).transpose(1, 2)
         if past is None:
             inner = F.pad(inner, (self.before, self.after))
@@ -83,7 +87,7 @@ class GatedConvolution(nn.Module):
 
 
 class ConvolutionalEncoder(nn.Module):
-    """Layers of gated convolutions over vectors; padding counts as zero."""
+    """Layers of gated convolutions over vectors; vectors of the padding count as zeros."""
 
     def __init__(self, width: int, layers: int, kernel: int, dropout: float = 0.0) -> None:
         super().__init__()
@@ -101,7 +105,7 @@ class ConvolutionalEncoder(nn.Module):
 
 @dataclass(frozen=True)
 class ConvolutionalState:
-    """What the decoder keeps between steps: the last inputs of each layer, and the source."""
+    """What the decoder keeps between steps: the last inputs of each layer, and the source's keys and values."""
 
     past: list[Float[Tensor, "B P D"]]
     source: list[KeyValue]
@@ -156,7 +160,8 @@ class ConvolutionalSeq2Seq(Seq2Seq):
     def start(
         self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None, max_length: int | None = None
     ) -> ConvolutionalState:
-        """The state after reading the source; the configuration's own ``max_length`` limits the positions."""
+        """The state after reading the source, from which `step` writes. ``max_length`` is ignored, because the number
+        of positions is limited by the configuration's ``max_length``."""
         if source.shape[1] == 0:
             raise ShapeError("A source must have at least 1 token; got 0.")
         words = self._drop(self.source_positions(self.source(source)))
@@ -171,7 +176,7 @@ class ConvolutionalSeq2Seq(Seq2Seq):
     def step(
         self, tokens: Int[Tensor, " B"], state: ConvolutionalState
     ) -> tuple[Float[Tensor, "B V"], ConvolutionalState]:
-        """Read one more token per row; return the logits of the next one and the new state."""
+        """Read one more token in each row; return the logits of the token after it, and the new state."""
         words = x = self._embed_target(tokens.unsqueeze(1), state.position)
         past = []
         for layer, old, kept in zip(self.decoder, state.past, state.source, strict=True):
@@ -209,7 +214,10 @@ class ConvolutionalLanguageConfig(Config):
 
 
 class ConvolutionalLanguageModel(SteppedLanguageModel):
-    """Gated causal convolutions (Dauphin 2017): L layers of kernel k see L·(k-1) + 1 tokens back, and no more."""
+    """A language model of gated causal convolutions (Dauphin 2017).
+
+    With L layers of kernel k, a prediction depends on the last L·(k-1) + 1 tokens and on no others.
+    """
 
     def __init__(self, config: ConvolutionalLanguageConfig, vocabulary: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Cross-attention in a recurrent or convolutional decoder: it computes a context from the encoder's states."""
+"""Cross-attention of a recurrent or convolutional decoder: it computes a context vector from the encoder's states."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ ScoreName = Literal["dot", "scaled_dot", "cosine", "bilinear", "additive", "mlp"
 class CrossAttention(nn.Module):
     """``e_i = f_att(s, h_i)``, ``a = softmax(e)``, ``c = Σ a_i h_i`` (Bahdanau 2015; lectures 002 and 004).
 
-    The context is a weighted sum of the encoder's states themselves. Dot products and the additive score compare
-    projected queries and keys; the bilinear and MLP scores include their own projections. Hard attention samples one
-    state in training (see ``reinforce``) and takes the highest-scoring one otherwise.
+    s is the decoder's state (the query), h_i are the encoder's states, and the context c is a weighted sum of the h_i
+    without a projection. Dot products, cosine and the additive score compare projected queries and keys; the bilinear
+    and MLP scores include their own projections. With ``weights="hard"``, c is one h_i: in training a sample (see the
+    module ``reinforce``), otherwise the one with the highest score.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class CrossAttention(nn.Module):
         mask: Mask | None = None,
         first_row: int = 0,
     ) -> Float[Tensor, "B Q E"]:
-        """The context for each query; ``source`` is what ``project`` returned."""
+        """The context vector of each query; ``source`` are the keys and values that ``project`` returned."""
         weights = Hard("greedy") if isinstance(self.weights, Hard) and not self.training else self.weights
         projected = self.query(query).unsqueeze(1)
         # Under autocast, projected tensors have a different type from the others.
@@ -66,13 +67,16 @@ class CrossAttention(nn.Module):
     def weigh(
         self, query: Float[Tensor, "B Q D"], source: KeyValue, *, mask: Mask | None = None, first_row: int = 0
     ) -> Float[Tensor, "B 1 Q K"]:
-        """The attention weights of ``forward`` as a tensor with a gradient, for losses on the weights."""
+        """The attention weights that ``forward`` uses, with gradients, for losses that depend on the weights."""
         projected = self.query(query).unsqueeze(1)
         keys = source.key.to(projected.dtype)
         return weigh(projected, keys, score=self.score, weights=self.weights, mask=mask, first_row=first_row)
 
     def project(self, source: Float[Tensor, "B K E"], value: Float[Tensor, "B K E"] | None = None) -> KeyValue:
-        """Compute the keys and values of the source once, for use in every step."""
+        """The keys and values of the source, to be computed once and used in every step.
+
+        The values are ``value``, or ``source`` itself if ``value`` is None.
+        """
         return KeyValue(self.key(source).unsqueeze(1), (source if value is None else value).unsqueeze(1))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -82,10 +86,11 @@ class CrossAttention(nn.Module):
 
     @property
     def log_probability(self) -> Float[Tensor, "B Q"]:
-        """The log-probabilities of the states that hard attention sampled in the last pass, for all steps."""
+        """The log-probabilities of the states that hard attention sampled at each step of the last forward pass."""
         if not self._sampled:
             raise OptionError(
-                "There are no log-probabilities yet; they come from hard attention (weights = 'hard') in training."
+                "There are no log-probabilities yet; only a forward pass in training with weights = 'hard' computes "
+                "them."
             )
         return torch.cat(self._sampled, dim=1)
 

@@ -1,8 +1,8 @@
 """Five ways to process a sequence (lectures 002 and 004), with one interface.
 
 Recurrent layers, RWKV, 1-D convolutions, windows of neighbours and self-attention are all encoders: they take vectors
-(B, N, D) and the lengths of the sequences, and return as many vectors, each of which also depends on its neighbours.
-Padding never affects the result.
+(B, N, D) and the lengths of the sequences, and return as many vectors, each of which depends on several of the given
+ones. Padding never affects the result.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ class ConvolutionalEncoderConfig(Config):
 
 
 class WindowEncoderConfig(Config):
-    """Fully connected layers over each vector and its neighbours, or over all of them (lecture 004, solutions 1, 2)."""
+    """Fully connected layers over each vector and its neighbours (lecture 004, solution 1), or one fully connected
+    layer over the whole sequence (solution 2)."""
 
     width: int = Field(256, ge=1, description="Width of the vector at each position")
     encoder_layers: int = Field(1, ge=1, description="Number of layers")
@@ -122,7 +123,8 @@ def locked_dropout(x: Float[Tensor, "B N D"], share: float, training: bool) -> F
 
 
 class RecurrentEncoder(nn.Module):
-    """Recurrent layers with locked dropout between them, which suits tagging best (Reimers & Gurevych 2017)."""
+    """Recurrent layers; the dropout between them has one mask for all positions of a sequence, which Reimers & Gurevych
+    (2017) found best for tagging."""
 
     def __init__(self, config: RecurrentEncoderConfig, input_width: int) -> None:
         super().__init__()
@@ -150,7 +152,7 @@ class RecurrentEncoder(nn.Module):
 
 
 class TransformerEncoder(nn.ModuleList):
-    """A list of blocks that can be called; the final norm belongs to the model, as in ``EncoderOnly``."""
+    """Transformer blocks that run one after another; the final norm belongs to the model, as in ``EncoderOnly``."""
 
     def forward(self, x: Float[Tensor, "B N D"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B N D"]:
         masks = encoder_masks(cast(Block, self[0]).config, lengths)
@@ -160,7 +162,7 @@ class TransformerEncoder(nn.ModuleList):
 
 
 def build_encoder(config: Config, input_width: int) -> tuple[nn.Module, nn.Module | None]:
-    """The encoder with these settings for inputs of this width, and its final norm if it has one."""
+    """The encoder with these settings, for inputs of this width, and its final norm, or None if it has no such norm."""
     if isinstance(config, TransformerEncoderConfig):
         assert input_width == config.width, "a Transformer's input layer produces vectors of the Transformer's width"
         return TransformerEncoder(encoder_blocks(config)), final_norm(config)
@@ -203,7 +205,7 @@ class _Projected(nn.Module):
 
 
 class TokenInput(nn.Module):
-    """Turns tokens into vectors by a learned embedding (lecture 004, method 2), or one-hot (method 1)."""
+    """Turns tokens into learned embeddings (lecture 004, method 2), or into one-hot vectors (method 1)."""
 
     def __init__(self, vocabulary: int, width: int, *, one_hot: bool, dropout: float) -> None:
         super().__init__()
@@ -215,7 +217,10 @@ class TokenInput(nn.Module):
 
 
 def build_token_input(config: Config, vocabulary: int, width: int, *, one_hot: bool) -> nn.Module:
-    """The layer that turns tokens into inputs of the encoder; a Transformer's adds positions and ignores ``width``."""
+    """The layer that turns tokens into inputs of the encoder, vectors of this ``width``.
+
+    For a Transformer, it also adds positions, and the width is that of the configuration instead.
+    """
     if isinstance(config, TransformerEncoderConfig):
         return InputLayer(config, vocabulary)
     return TokenInput(vocabulary, width, one_hot=one_hot, dropout=cast(EncoderConfig, config).dropout)
@@ -224,7 +229,7 @@ def build_token_input(config: Config, vocabulary: int, width: int, *, one_hot: b
 def run_encoder(
     encoder: nn.Module, norm: nn.Module | None, x: Float[Tensor, "B N I"], lengths: Int[Tensor, " B"]
 ) -> Float[Tensor, "B N D"]:
-    """Run the encoder and its final norm, and set padding to zero."""
+    """The result of the encoder and its final norm, with zeros in the padding."""
     x = encoder(x, lengths)
     x = x if norm is None else norm(x)
     padded = torch.arange(x.shape[1], device=x.device) >= lengths.to(x.device)[:, None]

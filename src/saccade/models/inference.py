@@ -1,7 +1,7 @@
 """Faster inference with matrix products in bf16.
 
-The weights are rounded once. Embeddings, norms, attention and everything else stay as they are. A model in lower
-precision cannot be trained.
+The weights of linear layers are rounded to bf16 once. Embeddings, norms, attention and everything else keep their
+precision. A model in lower precision cannot be trained.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Precision = Literal["fp32", "bf16"]
 
 
 def lower_precision(model: nn.Module, precision: str) -> nn.Module:
-    """Replace the model's linear layers, in place, by ones that compute in this precision; returns the model."""
+    """Replace the model's linear layers in place by layers that compute in this precision, and return the model."""
     if precision not in get_args(Precision):
         raise UnknownNameError("precision", precision, get_args(Precision))
     if precision == "fp32":

@@ -1,9 +1,10 @@
 """Invariant point attention: residues with a place and an orientation in space attend to each other (Jumper 2021).
 
-Each residue i has a frame ``T_i = (R_i, t_i)``, a rotation and a translation, which takes a point from its own
-coordinates to those of the whole molecule. Two residues match well if their points come close to each other in space.
-If the molecule is turned and moved as a whole, the result does not change (algorithm 22). Shapes: B batch, L residues,
-H heads, D width, P query points, V value points, C width of a pair.
+Each residue i has a frame ``T_i = (R_i, t_i)``, a rotation and a translation, which takes a point from the residue's
+own coordinates to those of the whole molecule. The closer the query points of a residue are in space to the key points
+of another, the higher the score of the two. If the molecule is rotated and moved as a whole, the result does not change
+(algorithm 22 of the supplement). Shapes: B batch, L residues, H heads, D width, P query points, V value points, C width
+of a pair.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ __all__ = ["InvariantPointAttention", "invariant_point_attend", "to_own", "to_sp
 def to_space(
     points: Float[Tensor, "B L *N 3"], rotations: Float[Tensor, "B L 3 3"], translations: Float[Tensor, "B L 3"]
 ) -> Float[Tensor, "B L *N 3"]:
-    """``T_i ∘ x = R_i x + t_i``: take points from the coordinates of their residue to those of the molecule."""
+    """``T_i ∘ x = R_i x + t_i``: convert points from the coordinates of their residue to those of the molecule."""
     moved = torch.einsum("blij,blnj->blni", rotations, points.flatten(2, -2)) + translations[:, :, None]
     return moved.view_as(points)
 
@@ -31,7 +32,7 @@ def to_space(
 def to_own(
     points: Float[Tensor, "B L *N 3"], rotations: Float[Tensor, "B L 3 3"], translations: Float[Tensor, "B L 3"]
 ) -> Float[Tensor, "B L *N 3"]:
-    """``T_i⁻¹ ∘ x = R_iᵀ (x - t_i)``, the inverse of ``to_space``."""
+    """``T_i⁻¹ ∘ x = R_iᵀ (x - t_i)``: convert points from the molecule's coordinates to those of their residue."""
     from_there = points.flatten(2, -2) - translations[:, :, None]
     return torch.einsum("blji,blnj->blni", rotations, from_there).view_as(points)
 
@@ -46,10 +47,11 @@ def invariant_point_attend(
     strength: Float[Tensor, " H"],
     owner: nn.Module | None = None,
 ) -> Float[Tensor, "B H L E"]:
-    """Attend by ``w_L (q_i·k_j / √D + b_ij - γ w_C / 2 · Σ_p |x_ip - y_jp|²)``, for points in space.
+    """Attend with the score ``w_L (q_i·k_j / √D + b_ij - γ w_C / 2 · Σ_p |x_ip - y_jp|²)``.
 
-    ``w_C = √(2 / (9 P))`` and ``w_L = √(1 / 3)`` give the three terms the same size; γ is the ``strength`` of a head.
-    The squared distance is ``|x|² + |y|² - 2 x·y``, so the score is a product of longer vectors and a bias.
+    x are the query points and y the key points, in coordinates of the molecule; γ is the ``strength`` of a head.
+    ``w_C = √(2 / (9 P))`` and ``w_L = √(1 / 3)`` give the three terms the same variance. The squared distance is
+    ``|x|² + |y|² - 2 x·y``, so the score is computed as a dot product of longer vectors plus a bias.
     """
     count = query_points.shape[-2]
     near = (strength * math.sqrt(2 / (9 * count))).view(-1, 1, 1)
@@ -62,10 +64,10 @@ def invariant_point_attend(
 
 
 class InvariantPointAttention(nn.Module):
-    """Attention between residues in space (algorithm 22).
+    """Attention between residues in space (Jumper 2021, supplement, algorithm 22).
 
-    Each residue receives, weighted by attention: the values of the others, the vectors of its pairs with them, and
-    their points in its own coordinates, with the distances to these points.
+    Each residue receives averages over all residues, weighted by attention: of their values, of the vectors of its
+    pairs with them, and of their points, in its own coordinates; also the distance to each averaged point.
     """
 
     attends = True

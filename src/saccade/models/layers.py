@@ -55,13 +55,13 @@ def real_positions(x: Float[Tensor, "B N D"], lengths: Int[Tensor, " B"] | None)
         raise ShapeError(f"Expected {len(x)} integer lengths, one per sequence; got {lengths.tolist()}.")
     if len(lengths) and (int(lengths.min()) < 0 or int(lengths.max()) > x.shape[1]):
         raise ShapeError(
-            f"Lengths must be between 0 and {x.shape[1]}, the length of the input; got {lengths.tolist()}."
+            f"Lengths must be between 0 and {x.shape[1]}, the number of positions; got {lengths.tolist()}."
         )
     return (torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None]).unsqueeze(-1)
 
 
 def without_padding(x: Float[Tensor, "B N D"], real: Bool[Tensor, "B N 1"] | None) -> Float[Tensor, "B N D"]:
-    """Return x with zeros in place of its padding."""
+    """Return x with zeros in its padding, which is where ``real`` is False."""
     return x if real is None else x.masked_fill(~real, 0.0)
 
 
@@ -93,7 +93,7 @@ class FeedForward(nn.Module):
 
 
 class WordEmbedding(nn.Module):
-    """A learned vector for each word (lecture 004, method 2), times √width if scaled (Vaswani 2017, §3.4)."""
+    """A learned vector for each word (lecture 004, method 2), times √width if ``scaled`` (Vaswani 2017, §3.4)."""
 
     def __init__(self, vocabulary: int, width: int, *, scaled: bool = False) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ class WordEmbedding(nn.Module):
 
 
 class OneHot(nn.Module):
-    """A word as zeros with a single 1 (lecture 004, method 1), padded with zeros to the width. Nothing is learned."""
+    """A one-hot vector for each word (lecture 004, method 1), padded with zeros to the width. Nothing is learned."""
 
     where: Tensor
 

@@ -26,7 +26,7 @@ _FACTOR = re.compile(rf"{re.escape(ADDED)}\.(down|up)$")
 
 
 class LowRank(nn.Module):
-    """``W + B A`` (Hu 2022, eq. 3): A has ``rank`` rows, B as many columns. B starts as 0, so the sum is W."""
+    """``W + B A`` (Hu 2022, eq. 3): A has ``rank`` rows, B as many columns. B starts as 0, so the sum is W at first."""
 
     def __init__(self, weight: Float[Tensor, "O I"], rank: int) -> None:
         super().__init__()
@@ -39,9 +39,10 @@ class LowRank(nn.Module):
 
 
 def add_low_rank(network: nn.Module, rank: int, layers: Collection[Projection]) -> int:
-    """Add matrices of this rank to these layers of every block, and return the number of these layers.
+    """Add a trainable product of this rank to the weights of these layers in every block.
 
-    A layer still has a ``weight``, which is now the sum, so nothing else in the network changes.
+    The original weights are frozen. The ``weight`` of each layer is now the sum of the original and the product, so
+    nothing else in the network changes. Return the number of layers to which a product was added.
     """
     found = [
         module
@@ -55,26 +56,26 @@ def add_low_rank(network: nn.Module, rank: int, layers: Collection[Projection]) 
 
 
 def merge(network: nn.Module) -> None:
-    """Replace the sums by plain weights with the same values."""
+    """Undo `add_low_rank`, but keep what was learned: each layer's ``weight`` becomes one tensor, equal to the sum."""
     for module in network.modules():
         if parametrize.is_parametrized(module, "weight"):
             parametrize.remove_parametrizations(module, "weight", leave_parametrized=True)
 
 
 def merged(network: nn.Module) -> dict[str, Tensor]:
-    """The weights under their plain names, with all sums computed: what ``unshared`` returns after ``merge``."""
+    """The network's weights by name, with LoRA's products added to them; the network itself does not change."""
     return join(*apart(network))
 
 
 def apart(network: nn.Module) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Return the original weights under their plain names and, separately, LoRA's matrices, such as ``LAYER.up``."""
+    """Return the original weights, under the names that they have without LoRA, and LoRA's matrices (``LAYER.up``)."""
     tensors = unshared(network)
     weights = {name.replace(ORIGINAL, ".weight"): one for name, one in tensors.items() if not _FACTOR.search(name)}
     return weights, {name.replace(ADDED, ""): one for name, one in tensors.items() if _FACTOR.search(name)}
 
 
 def join(weights: Mapping[str, Tensor], factors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights of a network from the two parts that ``apart`` returned."""
+    """The weights of a network with LoRA's products added, from the two parts that ``apart`` returned."""
     layers = [name.removesuffix(".up") for name in factors if name.endswith(".up")]
     sums = {
         f"{layer}.weight": torch.addmm(weights[f"{layer}.weight"], factors[f"{layer}.up"], factors[f"{layer}.down"])
@@ -84,7 +85,7 @@ def join(weights: Mapping[str, Tensor], factors: Mapping[str, Tensor]) -> dict[s
 
 
 def as_trained(weights: Mapping[str, Tensor], factors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The same two parts under the names that they have in a network with ``add_low_rank``."""
+    """Both parts that ``apart`` returned, under the names that they have in a network after ``add_low_rank``."""
     layers = {name.rpartition(".")[0] for name in factors}
     renamed = {f"{layer}.weight": f"{layer}{ORIGINAL}" for layer in layers}
     named = {".".join((name.rpartition(".")[0] + ADDED, name.rpartition(".")[2])): one for name, one in factors.items()}

@@ -1,9 +1,9 @@
 """Pairs of residues: AlphaFold's attention with a pair bias and its triangle updates (Jumper 2021, supplement).
 
-A sequence has two representations. ``m`` holds a vector for each residue i of each of S aligned sequences, and ``z``
-holds a vector for each pair (i, j). Attention along the sequence is biased by the pairs, and the pairs are updated by
-the sequence and by each other: what holds for (i, k) and (j, k) says something about (i, j). The algorithm numbers in
-the docstrings are those of the supplement. Shapes: B batch, S sequences, L residues, C width of a pair.
+There are two representations. ``m`` holds a vector for each residue i of each of S aligned sequences, and ``z`` holds a
+vector for each pair of residues (i, j). Attention along a sequence has a bias computed from ``z``, and ``z`` is updated
+from the sequences and from itself: what holds for (i, k) and (j, k) says something about (i, j). The algorithm numbers
+in the docstrings are those of the supplement. Shapes: B batch, S sequences, L residues, C width of a pair.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ Edges = Literal["outgoing", "incoming"]
 
 
 def relative_positions(length: int, most: int, device: torch.device | None = None) -> Int[Tensor, "L L"]:
-    """``clip(i - j, -most, most) + most`` for each pair, an index from 0 to 2·most (algorithm 4)."""
+    """``clip(i - j, -most, most) + most`` for each pair (i, j): an index from 0 to 2·most (algorithm 4)."""
     places = torch.arange(length, device=device)
     return (places[:, None] - places[None, :]).clamp(-most, most) + most
 
 
 def outer_product_mean(a: Float[Tensor, "B S L D"], b: Float[Tensor, "B S L E"]) -> Float[Tensor, "B L L DE"]:
-    """``mean_s a_si ⊗ b_sj``, flattened (algorithm 10)."""
+    """``mean_s a_si ⊗ b_sj`` for each pair (i, j), with the outer product flattened to a vector (algorithm 10)."""
     return torch.einsum("bsid,bsje->bijde", a, b).flatten(-2) / a.shape[1]
 
 
@@ -64,9 +64,10 @@ def triangle_attend(
     lengths: Int[Tensor, " B"] | None = None,
     owner: nn.Module | None = None,
 ) -> Float[Tensor, "B L H L D"]:
-    """``Σ_k softmax_k(q_ij·k_ik / √D + b_jk) v_ik``: each row i of the pairs attends to itself (algorithm 13).
+    """``Σ_k softmax_k(q_ij·k_ik / √D + b_jk) v_ik``: each pair (i, j) attends to the pairs (i, k) (algorithm 13).
 
-    Each row i counts as a separate sequence: sequence ``b·L + i`` of a trace has the weights of the pairs (i, j).
+    ``saccade.watch`` records each row i as a sequence of its own: sequence ``b·L + i`` has the weights of the queries
+    (i, j) in example b.
     """
     batch, rows = query.shape[:2]
     shared = bias if batch == 1 else bias[:, None].expand(-1, rows, -1, -1, -1).flatten(0, 1)
@@ -80,8 +81,8 @@ def triangle_attend(
 class PairBiasAttention(nn.Module):
     """Attention along each sequence, biased by the pairs and gated (algorithm 7).
 
-    ``softmax_j(q_i·k_j / √D + b_ij)``, with b_ij a number per head from z_ij. Without ``pair_bias`` it is plain
-    gated attention.
+    The weights are ``softmax_j(q_i·k_j / √D + b_ij)``; b_ij is a number for each head, computed from z_ij. If the
+    configuration switches ``pair_bias`` off, there is no b_ij.
     """
 
     attends = True
@@ -112,7 +113,7 @@ class PairBiasAttention(nn.Module):
 
 
 class OuterProductMean(nn.Module):
-    """An update of each pair from the sequences (algorithm 10)."""
+    """Computes an update of each pair's vector from the vectors of its two residues (algorithm 10)."""
 
     def __init__(self, config: PairConfig) -> None:
         super().__init__()
@@ -126,7 +127,8 @@ class OuterProductMean(nn.Module):
 
 
 class TriangleMultiplication(nn.Module):
-    """A pair learns from the products of the other two edges of every triangle (algorithms 11 and 12)."""
+    """Computes an update of each pair (i, j) from the products of the other two edges of all triangles (i, j, k), over
+    all k (algorithms 11 and 12)."""
 
     def __init__(self, config: PairConfig, edges: Edges) -> None:
         super().__init__()
@@ -151,7 +153,8 @@ class TriangleMultiplication(nn.Module):
 
 
 class TriangleAttention(nn.Module):
-    """A pair attends to the pairs with the same start, or with the same end (algorithms 13 and 14)."""
+    """Each pair attends to the pairs with the same first residue (``node`` = "starting"), or with the same second
+    residue ("ending") (algorithms 13 and 14)."""
 
     attends = True
 
@@ -176,7 +179,8 @@ class TriangleAttention(nn.Module):
 
 
 class PairConvolution(nn.Module):
-    """A pair learns from its neighbours (i ± 1, j ± 1): a stem of base pairs is a diagonal of the matrix."""
+    """Computes an update of each pair (i, j) from nearby pairs such as (i - 1, j + 1), by a convolution over the matrix
+    of pairs, in which a stem of RNA base pairs is a diagonal."""
 
     def __init__(self, config: PairConfig) -> None:
         super().__init__()
@@ -209,7 +213,8 @@ class Transition(nn.Module):
 class PairBlock(nn.Module):
     """One block of the Evoformer, in the order of algorithm 6, with the parts that the configuration chooses.
 
-    Column attention (algorithm 8) is left out: over the single sequence that we read, its softmax has one entry.
+    Column attention (algorithm 8) attends from one aligned sequence to the others. It is left out, because the network
+    reads a single sequence.
     """
 
     def __init__(self, config: PairConfig, *, attends: bool) -> None:
@@ -251,7 +256,7 @@ class PairBlock(nn.Module):
 
 
 class PairConfig(Config):
-    """A network over the residues of a sequence and their pairs."""
+    """The settings of a network that predicts which residues of a sequence are paired."""
 
     width: int = Field(64, ge=1, description="Width of a residue's vector")
     pair_width: int = Field(32, ge=1, description="Width of a pair's vector")
@@ -287,9 +292,10 @@ class PairConfig(Config):
 
 
 class PairNetwork(nn.Module):
-    """For each residue, the logits of its partner: one for each other residue, and a last one for "unpaired".
+    """Predicts each residue's partner: it returns a logit for each residue as the partner, and a last one for none.
 
-    The logit of the pair (i, j) equals that of (j, i). Pairs closer than ``min_distance`` and padding have -inf.
+    The logit of the pair (i, j) equals that of (j, i). It is -inf if i and j are closer than ``min_distance``, or if
+    one of them is padding.
     """
 
     def __init__(self, config: PairConfig, letters: int, min_distance: int) -> None:

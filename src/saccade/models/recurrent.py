@@ -81,7 +81,10 @@ class RecurrentConfig(Config):
 
 @dataclass(frozen=True)
 class RecurrentSeq2SeqState:
-    """What the decoder keeps between steps; without attention, ``context`` is its fixed view of the source."""
+    """What the decoder keeps between steps.
+
+    Without attention, ``context`` is the one vector of the source that the decoder sees in every step.
+    """
 
     recurrent: RecurrentState
     source: KeyValue
@@ -119,7 +122,7 @@ class RecurrentSeq2Seq(Seq2Seq):
     def start(
         self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None, max_length: int | None = None
     ) -> RecurrentSeq2SeqState:
-        """The state after reading the source; ``max_length`` makes no difference to a recurrent network."""
+        """The state after reading the source, from which `step` writes; ``max_length`` is ignored."""
         words = self._embed(self.source, source)
         states, final = self.encoder(self.fit(words), lengths)
         last = torch.cat([part[0] for part in final[-self.encoder.directions :]], dim=-1)
@@ -128,7 +131,7 @@ class RecurrentSeq2Seq(Seq2Seq):
     def step(
         self, tokens: Int[Tensor, " B"], state: RecurrentSeq2SeqState
     ) -> tuple[Float[Tensor, "B V"], RecurrentSeq2SeqState]:
-        """Read one more token per row; return the logits of the next one and the new state."""
+        """Read one more token in each row; return the logits of the token after it, and the new state."""
         features, state = self.decoder.step(self._embed(self.target, tokens), state)
         logits: Tensor = self.output(features)
         return logits, state
@@ -229,17 +232,17 @@ class _Decoder(nn.Module):
 
 @dataclass
 class Memory:
-    """What a network remembers from one window of a text to the next (lecture 002, truncated back-propagation).
+    """A network's state at the end of the last windows of its texts (lecture 002, truncated back-propagation).
 
-    The state is carried to the next window, but gradients do not flow back through it. Row n of a batch continues row n
-    of the previous batch if its window starts where that one ended; otherwise it starts from zeros.
+    The next windows start from this state, but gradients do not flow back through it. Row n of a batch continues row n
+    of the previous batch if its window starts where that window ended; otherwise it starts from zeros.
     """
 
     state: RecurrentState | None = None
     ends: Int[Tensor, " B"] | None = None
 
     def at(self, starts: Int[Tensor, " B"]) -> RecurrentState | None:
-        """Return the state from which to read windows that start at these positions."""
+        """Return the state from which to read windows that start at these positions; None for the initial state."""
         if self.state is None or self.ends is None or self.ends.shape != starts.shape:
             return None
         continued = (self.ends == starts).to(self.state[0][0].device).unsqueeze(1)
@@ -264,7 +267,7 @@ class RecurrentLanguageModel(nn.Module):
         self.output = TiedLinear(config.embedding_width, vocabulary, bias=True, tied=tied)
 
     def features(self, tokens: Int[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
-        """A vector for each token that depends on it and the tokens before it."""
+        """A vector for each token, from which the next token is predicted; it depends on the tokens up to this one."""
         outputs, _ = self.decoder(self._embed(tokens))
         return self._read(outputs)
 
@@ -277,10 +280,10 @@ class RecurrentLanguageModel(nn.Module):
         memory: Memory | None = None,
         starts: Int[Tensor, " B"] | None = None,
     ) -> Tensor:
-        """Logits (B, N, V) of the next token at each position; ``at`` and ``targets`` as in ``saccade.models.targets``.
+        """Logits (B, N, V) of the token after each position, or only at the positions ``at``.
 
-        With a ``memory``, the rows are windows that start at the positions ``starts`` of their text, and continue the
-        windows before them.
+        If ``targets`` are given, the loss of these tokens instead. With a ``memory``, the rows are windows that start
+        at the positions ``starts`` of their text, and continue the windows that the memory comes from.
         """
         if memory is None or starts is None:
             return answer(self.output, self.features(tokens), targets, at)

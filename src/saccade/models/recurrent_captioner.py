@@ -2,7 +2,7 @@
 
     h_0 = tanh(W_2 relu(W_1 x + b_1) + b_2),    h_t, o_t = f(h_{t-1}, word_{t-1})
 
-The image is seen once, in the first state. The Captioner instead looks at the image again for every word.
+Only the first state h_0 is computed from the image x. The `Captioner` instead attends to the image for every word.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["RecurrentCaptioner", "RecurrentCaptionerConfig"]
 
 
 class RecurrentCaptionerConfig(Config):
-    """The settings of a recurrent network that writes about an image."""
+    """The settings of a recurrent network that describes an image in words."""
 
     image_size: tuple[int, int] = Field((28, 28), description="Height and width in pixels")
     channels: int = Field(1, ge=1, description="1 for grey images, 3 for colour")
@@ -39,7 +39,7 @@ class RecurrentCaptionerConfig(Config):
 
 
 class RecurrentCaptioner(nn.Module):
-    """Reads an image into its first state, then writes one word per step."""
+    """Turns an image into the first state of a recurrent network, which then writes one word per step."""
 
     def __init__(self, config: RecurrentCaptionerConfig, vocabulary: int) -> None:
         super().__init__()
@@ -64,11 +64,14 @@ class RecurrentCaptioner(nn.Module):
         targets: Targets | None = None,
         at: Positions | None = None,
     ) -> Tensor:
-        """Logits (B, T, V) for the token after each target token; ``at`` and ``targets`` as in ``targets.py``."""
+        """Logits (B, T, V) for the token after each target token, or only at the positions ``at``.
+
+        If ``targets`` are given, the loss of these tokens instead.
+        """
         return answer(self.output, self.features(images, target), targets, at)
 
     def start(self, images: Float[Tensor, "B C H W"], max_length: int | None = None) -> RecurrentState:
-        """The state after seeing the images; every layer starts from the same vector."""
+        """The first state, computed from the images: the same vector for every layer."""
         expected = (self.config.channels, *self.config.image_size)
         if images.ndim != 4 or tuple(images.shape[1:]) != expected:
             sizes = ", ".join(str(size) for size in expected)

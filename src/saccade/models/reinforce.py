@@ -1,8 +1,9 @@
 """Training hard attention by reinforcement (lecture 004; Xu 2015, section 4.1; Williams 1992).
 
-A sampled state passes no gradient back to the scores that selected it. Instead, samples that did better than expected
-become more likely: ``loss = -log p(y | a) - (R - b) · log p(a)``. The reward R is the log-probability of the words
-that the sample can affect and counts as a constant; the baseline b is the reward that was expected.
+Hard attention samples one state a of the source, and no gradient flows back through this choice to the scores. Instead,
+the loss makes samples more likely that did better than expected: ``loss = -log p(y | a) - (R - b) · log p(a)``, where y
+are the words to predict. The reward R is the log-probability of the words that the sample can affect and counts as a
+constant; the baseline b is the reward that was expected.
 """
 
 from __future__ import annotations
@@ -18,16 +19,17 @@ __all__ = ["ReinforcedLoss", "hard_attention"]
 
 
 class ReinforcedLoss(nn.Module):
-    """Adds a term to the loss of each token that trains the attention sample behind it.
+    """Adds to the loss of each token a term that trains the attention sample with which the token was predicted.
 
-    The baseline is the batch's mean reward at the same step: some steps are easier than others, and a single mean would
-    reward every sample at the easy ones. So a batch needs more than one sentence.
+    The baseline is the batch's mean reward at the same step: some steps are easier than others, and a single mean over
+    all steps would reward every sample at the easy ones. So a batch needs more than one sentence.
 
     Args:
-        later: how much each further word counts, ``R_t = Σ_{s≥t} later^(s-t) log p(y_s)``. 0 where the sample affects
-            its own word only; above 0 where it enters the state, and so reaches all later words. The further away a
-            word is, the less its probability depends on this sample, so with 1 the reward would be mostly noise.
-        exploration: weight of the samples' entropy, which keeps them varied until the rewards become informative.
+        later: how much later words count in the reward, ``R_t = Σ_{s≥t} later^(s-t) log p(y_s)``. Use 0 if the sample
+            affects its own word only, and more if it enters the decoder's state and so affects all later words. The
+            later a word is, the less its probability depends on this sample, so with 1 the reward is mostly noise.
+        exploration: weight of a bonus for the entropy of the attention weights, which keeps the samples varied until
+            the rewards become informative.
     """
 
     def __init__(self, strength: float = 1.0, later: float = 0.0, exploration: float = 0.0) -> None:
@@ -42,7 +44,10 @@ class ReinforcedLoss(nn.Module):
         log_probability: Float[Tensor, "B T"],
         real: Bool[Tensor, "B T"],
     ) -> Float[Tensor, ""]:
-        """The mean loss over real tokens, from -log p of each token and log p of the attention sample behind it."""
+        """The mean loss over real tokens, which are those that are not padding.
+
+        It is computed from -log p of each token (``token_loss``) and log p of its attention sample.
+        """
         if log_probability.shape != token_loss.shape:
             raise ShapeError(
                 f"There must be one attention sample per token; the losses have shape {tuple(token_loss.shape)}, the "
@@ -67,6 +72,6 @@ def _above_mean(values: Float[Tensor, "B T"], real: Bool[Tensor, "B T"]) -> Floa
 
 
 def hard_attention(model: nn.Module) -> CrossAttention | None:
-    """The layer that samples what it attends to, or None if the model has no such layer."""
+    """The model's first layer of hard attention, which samples one state to attend to; None if it has no such layer."""
     sampling = (m for m in model.modules() if isinstance(m, CrossAttention) and isinstance(m.weights, Hard))
     return next(sampling, None)

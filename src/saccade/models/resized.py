@@ -2,13 +2,14 @@
 
 (Lecture 004, §4: the W^o that changes N to N'.)
 
-Self-attention reads the source. Then one layer turns its N vectors into N' rows, each of which becomes a distribution
-over the words of the target:
+Self-attention blocks turn the source into N vectors b. Then one layer turns these into N' rows, from each of which a
+distribution over the words of the target is computed:
 
     b'[n'] = Σ_n W[n', n] b[n],    p[n'] = softmax(V b'[n'])
 
-No row depends on another row, so all words are written at once, and the model cannot make them agree with each
-other. Its parameters grow with N · N'. Decoders that write one word after another do better; this network shows why.
+All words are chosen at once, each without knowing the others, so the model cannot make them agree with each other. The
+number of its parameters grows with N · N'. Decoders that write one word after another do better; this network shows
+why.
 """
 
 from __future__ import annotations
@@ -49,14 +50,14 @@ class ResizedConfig(Config):
 
 @dataclass(frozen=True)
 class ResizedState:
-    """All rows of the output, and how many of them have been used so far."""
+    """The vectors of all words of the output, and how many of these words have been written so far."""
 
     rows: Float[Tensor, "B M D"]
     position: int = 0
 
 
 class ResizedSeq2Seq(Seq2Seq):
-    """Reads with self-attention, and writes all words at once."""
+    """Reads the source with self-attention, and predicts all words of the target at once."""
 
     def __init__(self, config: ResizedConfig, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
@@ -78,7 +79,7 @@ class ResizedSeq2Seq(Seq2Seq):
         self.output = TiedLinear(config.width, target_vocabulary, bias=True)
 
     def rows(self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None) -> Float[Tensor, "B M D"]:
-        """One vector for each word of the output, whatever the length of the source."""
+        """``max_length`` vectors, one for each word of the output, whatever the length of the source."""
         if source.shape[1] > self.config.source_length:
             raise ShapeError(
                 f"This model reads at most {self.config.source_length} tokens; got {source.shape[1]}. "
@@ -94,7 +95,7 @@ class ResizedSeq2Seq(Seq2Seq):
     def features(
         self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None, target: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T D"]:
-        """Return one row of the output for each target token; the rows do not depend on which tokens these are."""
+        """Return the first T vectors of the output; they depend on the number T of target tokens, not on the tokens."""
         if target.shape[1] > self.config.max_length:
             raise ShapeError(
                 f"This model writes at most {self.config.max_length} tokens; the target has {target.shape[1]}. "
@@ -108,7 +109,7 @@ class ResizedSeq2Seq(Seq2Seq):
         return ResizedState(self.rows(source, lengths))
 
     def step(self, tokens: Int[Tensor, " B"], state: ResizedState) -> tuple[Float[Tensor, "B V"], ResizedState]:
-        """The logits of the next row, whatever the last token was."""
+        """Return the logits of the next word, which do not depend on ``tokens``, and the new state."""
         logits: Tensor = self.output(state.rows[:, state.position])
         return logits, replace(state, position=state.position + 1)
 

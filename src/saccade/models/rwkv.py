@@ -51,8 +51,8 @@ class _RwkvBlock(nn.Module):
 
 
 class RWKVEncoder(nn.Module):
-    """RWKV blocks that read a text from left to right: each vector depends on those before it, so padding after a text
-    changes nothing."""
+    """RWKV blocks that read a text from left to right: each result depends only on the vectors up to its position, so
+    padding after a text changes nothing."""
 
     def __init__(self, width: int, layers: int, feedforward_width: int, dropout: float) -> None:
         super().__init__()

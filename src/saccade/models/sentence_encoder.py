@@ -17,7 +17,7 @@ __all__ = ["SentenceConfig", "SentenceEncoder"]
 
 
 class SentenceConfig(TransformerConfig):
-    """A Transformer that gives a text one vector."""
+    """The settings of a Transformer that gives a text one vector."""
 
     pooling: Literal["mean", "max", "first"] = Field(
         "mean", description="How the vectors of the tokens become one: their mean, their maximum, or the first of them"
@@ -29,7 +29,7 @@ class SentenceConfig(TransformerConfig):
 
 
 class SentenceEncoder(nn.Module):
-    """Encodes the tokens and pools their vectors."""
+    """Returns one vector for each text: a Transformer encodes its tokens, whose vectors are then pooled."""
 
     def __init__(self, config: SentenceConfig, vocabulary: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What a Transformer keeps between the steps when it generates text."""
+"""What a Transformer keeps from step to step when it generates text: cached keys and values, and masks."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ __all__ = ["TransformerState"]
 
 @dataclass
 class TransformerState:
-    """For each layer, the keys and values of the tokens so far and of the source.
+    """For each layer, the keys and values of the tokens read so far and of the source.
 
-    There are S sequences with W rows each. The rows are the hypotheses of a search; they share a cache and a source.
+    There are S sequences with W rows each. The rows of a sequence are the hypotheses of a beam search, which share one
+    cache and one source.
     """
 
     caches: list[Cache]
@@ -40,18 +41,21 @@ class TransformerState:
         sources: Sequence[KeyValue] = (),
         source_lengths: Int[Tensor, " B"] | None = None,
     ) -> Self:
-        """The state before any target token has been read."""
+        """The state before any token of the text to be generated has been read."""
         source_mask = None if source_lengths is None else padding(source_lengths)
         caches: list[Cache] = [GrowingCache() if max_length is None else StaticCache(max_length) for _ in masks]
         return cls(caches, list(sources), source_lengths, source_mask, sequences, masks)
 
     @property
     def length(self) -> int:
-        """How many tokens have been read."""
+        """How many tokens of each row have been read."""
         return self.caches[0].length
 
     def advance(self) -> list[Mask]:
-        """Prepare for one more key per row, and return the mask that then applies in each layer."""
+        """Return the mask of each layer for the next step, in which each row reads one more token.
+
+        If rows share a cache, this also records that the new key of a row belongs to that row alone.
+        """
         if self.ancestry is None:
             return self.masks
         own = torch.eye(self.width, dtype=torch.bool, device=self.ancestry.device)
@@ -69,7 +73,10 @@ class TransformerState:
         return dense(kept.unsqueeze(1), self.length if alone else 0)
 
     def reorder(self, index: Int[Tensor, " S"] | Int[Tensor, "S W"]) -> Self:
-        """Make row (s, w) continue row index[s, w]; all rows of a sequence must come from one sequence."""
+        """Let row w of sequence s continue the previous row index[s, w], and return the state.
+
+        Rows are numbered over all sequences. All new rows of a sequence must continue rows of one previous sequence.
+        """
         rows = index if index.ndim == 2 else index.unsqueeze(1)
         if rows.shape[1] > 1 or self.ancestry is not None:
             if self.ancestry is None:

@@ -1,4 +1,4 @@
-"""Language models that read a text at once or token by token, with a state of fixed size between the tokens."""
+"""Language models that read a text at once or token by token, and keep a state of fixed size between tokens."""
 
 from __future__ import annotations
 
@@ -14,26 +14,29 @@ __all__ = ["SteppedLanguageModel"]
 
 
 class SteppedLanguageModel(nn.Module, ABC):
-    """Predicts the next token from a state; subclasses say how a state starts and how tokens change it."""
+    """Predicts the next token from a state; subclasses define the initial state and how tokens change it."""
 
     output: Output
 
     @abstractmethod
     def initial(self, batch: int) -> RecurrentState:
-        """The state before the first token."""
+        """The state before the first token, for a batch of this size."""
 
     @abstractmethod
     def read(self, tokens: Int[Tensor, "B N"], state: RecurrentState) -> tuple[Float[Tensor, "B N D"], RecurrentState]:
-        """A vector for each token, from which the next one is predicted, and the state after the last."""
+        """A vector for each token, from which the next token is predicted, and the state after the last token."""
 
     def features(self, tokens: Int[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
-        """A vector for each token that depends on it and the tokens before it."""
+        """A vector for each token, from which the next token is predicted; it depends on the tokens up to this one."""
         return self.read(tokens, self.initial(len(tokens)))[0]
 
     def forward(
         self, tokens: Int[Tensor, "B N"], *, targets: Targets | None = None, at: Positions | None = None
     ) -> Tensor:
-        """Logits (B, N, V) of the next token at each position; ``at``, ``targets`` as in ``saccade.models.targets``."""
+        """Logits (B, N, V) of the token after each position, or only at the positions ``at``.
+
+        If ``targets`` are given, the loss of these tokens instead.
+        """
         return answer(self.output, self.features(tokens), targets, at)
 
     def start(self, prompt: Int[Tensor, "B N"], max_length: int | None = None) -> RecurrentState:
@@ -42,7 +45,7 @@ class SteppedLanguageModel(nn.Module, ABC):
         return self.read(prompt, state)[1] if prompt.shape[1] else state
 
     def step(self, tokens: Int[Tensor, " B"], state: RecurrentState) -> tuple[Float[Tensor, "B V"], RecurrentState]:
-        """Read one more token per row; return the logits of the next one and the new state."""
+        """Read one more token in each row; return the logits of the token after it, and the new state."""
         features, state = self.read(tokens.unsqueeze(1), state)
         logits: Tensor = self.output(features[:, 0])
         return logits, state

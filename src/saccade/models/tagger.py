@@ -59,11 +59,11 @@ class ConvolutionalTaggerConfig(ConvolutionalEncoderConfig, ReaderConfig):
 
 
 class WindowTaggerConfig(WindowEncoderConfig, ReaderConfig):
-    """A tagger whose layers see each word with its neighbours."""
+    """A tagger with fully connected layers over each word and its neighbours."""
 
 
 class TransformerTaggerConfig(TransformerEncoderConfig, ReaderConfig):
-    """A tagger with Transformer blocks over words, or over their pieces."""
+    """A tagger with Transformer blocks over words, or over the subword pieces of words."""
 
     unit: Literal["words", "pieces"] = Field(
         "words", description="What the blocks attend over: words, or pieces, which are averaged into words at the end"
@@ -129,11 +129,12 @@ class _WordsAttend(nn.Module):
 
 
 class Tagger(nn.Module):
-    """Scores the labels of each word. ``words``, ``pieces``, ``characters``, ``labels`` and ``features`` are vocabulary
-    sizes. Each feature of a word, such as its part of speech, is embedded and appended to the word's vector.
+    """Returns a logit for each label of each word. ``words``, ``pieces``, ``characters``, ``labels`` and ``features``
+    are vocabulary sizes. Each feature of a word, such as its part of speech, is embedded and appended to the word's
+    vector.
 
-    With ``unit = "pieces"``, all parameters except the output's have the same names as in ``EncoderOnly``, so the
-    weights of a masked language model can be loaded.
+    With ``unit = "pieces"``, all parameters except those of the output layer have the same names as in ``EncoderOnly``,
+    so the weights of a masked language model can be loaded.
     """
 
     def __init__(
@@ -169,11 +170,11 @@ class Tagger(nn.Module):
         lengths: Int[Tensor, " B"],
         features: Int[Tensor, "B N F"] | None = None,
     ) -> Float[Tensor, "B N D"]:
-        """A vector for each word that depends on the whole sentence; 0 is padding in all three inputs.
+        """A vector for each word that depends on the whole sentence; in words, pieces and characters, 0 is padding.
 
-        ``pieces`` may have one more word before the first and one after the last, such as [CLS] and [SEP].
+        ``pieces`` may have one more word before the first word and one after the last, such as [CLS] and [SEP].
 
-        The number of vectors to compute depends on the values of pieces and characters, so keep those on the CPU.
+        The sizes of later tensors depend on the values of pieces and characters, so keep these two on the CPU.
         """
         before = (pieces.shape[1] - words.shape[1]) // 2
         inner = slice(before, before + words.shape[1])
@@ -196,7 +197,7 @@ class Tagger(nn.Module):
         at: Bool[Tensor, "B N"] | None = None,
         features: Int[Tensor, "B N F"] | None = None,
     ) -> Float[Tensor, "B N L"] | Float[Tensor, "W L"]:
-        """A score for each label of every word, or only of the words selected by ``at``, as one flat list."""
+        """A logit for each label of every word; with ``at``, only for the words where it is True, as one flat list."""
         found = self.features(words, pieces, characters, lengths, features)
         logits: Tensor = self.output(found if at is None else found[at])
         return logits
@@ -212,7 +213,8 @@ class Tagger(nn.Module):
 def in_one_row(
     pieces: Int[Tensor, "B N P"],
 ) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B N P"], Int[Tensor, " B"]]:
-    """The pieces of each sentence in one row without padding between words, their positions, and how many there are."""
+    """Return the pieces of each sentence in one row without padding between words, the position of each piece in its
+    row, and the number of pieces in each row."""
     real = (pieces != 0).flatten(1)
     lengths = real.sum(dim=1)
     longest = int(lengths.max()) if len(lengths) else 0

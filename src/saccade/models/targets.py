@@ -1,10 +1,10 @@
-"""What a network with a vocabulary returns: logits at all positions, logits at some, or the loss of known words.
+"""What a network with a vocabulary returns: logits at all positions, logits at some, or the loss of given target words.
 
     network(tokens)                                    logits (B, T, V)
     network(tokens, at=LAST)                           logits (B, V) at the last position of each row
     network(tokens, targets=Targets(words, at))        the loss of these words, without all logits in memory
 
-Everything that a task needs thus goes through ``forward``, so hooks, compilation and data parallelism work.
+So a task needs no method but ``forward``, for which hooks, compilation and data parallelism work.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Output(Protocol):
 
 
 class Targets(NamedTuple):
-    """The words that a network should predict, as one flat list, and the positions where it should predict them."""
+    """The words that a network should predict, as one flat list of ids, and the position at which to predict each."""
 
     words: Int[Tensor, " N"]
     at: Positions | None = None  # N positions; None for all, row by row
@@ -46,7 +46,7 @@ class Targets(NamedTuple):
     summed: bool = True  # False for the loss of each word: its negative log-probability
 
     def loss(self, output: Output, features: Float[Tensor, "B T D"]) -> Float[Tensor, ""] | Float[Tensor, " N"]:
-        """The cross-entropy of the words, given the vectors that predict them."""
+        """The cross-entropy of the words, computed from the network's vectors: the sum, or that of each word."""
         chosen = features.flatten(0, 1) if self.at is None else features[self.at]
         if self.summed:
             return output.loss(chosen, self.words, self.label_smoothing)
@@ -60,7 +60,7 @@ class Targets(NamedTuple):
 
 
 def answer(output: Output, features: Float[Tensor, "B T D"], targets: Targets | None, at: Positions | None) -> Tensor:
-    """The loss if there are targets; otherwise the logits at the positions ``at``, or at all of them."""
+    """The loss of ``targets`` if these are given; otherwise the logits at the positions ``at``, or at all positions."""
     if targets is not None:
         return targets.loss(output, features)
     return output(features if at is None else features[at])
@@ -86,5 +86,8 @@ class Seq2Seq(nn.Module, ABC):
         targets: Targets | None = None,
         at: Positions | None = None,
     ) -> Tensor:
-        """Logits (B, T, V) for the token after each target token; see ``answer`` for ``targets`` and ``at``."""
+        """Logits (B, T, V) for the token after each target token, or only at the positions ``at``.
+
+        If ``targets`` are given, the loss of these tokens instead.
+        """
         return answer(self.output, self.features(source, lengths, target), targets, at)

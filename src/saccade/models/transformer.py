@@ -1,7 +1,7 @@
-"""The Transformer (Vaswani 2017; lectures 001-003) in its three forms.
+"""The Transformer (Vaswani 2017; lectures 001-003) in three forms: encoder-decoder, encoder-only and decoder-only.
 
-They are those of Phuong & Hutter 2022: encoder-decoder (algorithm 8), encoder-only (9) and decoder-only (10). All three
-consist of the same blocks, which ``transformer_layers`` defines.
+These are algorithms 8, 9 and 10 of Phuong & Hutter 2022. All three consist of the same blocks, which
+``transformer_layers`` defines.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class EncoderOnly(nn.Module):
         lengths: Int[Tensor, " B"] | None = None,
         types: Int[Tensor, "B N"] | None = None,
     ) -> Float[Tensor, "B N D"]:
-        """A vector for each token that depends on all tokens of its sequence."""
+        """A vector for each token, which depends on all tokens of its sequence."""
         masks = encoder_masks(self.config, lengths)
         return run_blocks(self.encoder, self.encoder_norm, self.input(tokens, types), masks)
 
@@ -62,7 +62,10 @@ class EncoderOnly(nn.Module):
         targets: Targets | None = None,
         at: Positions | None = None,
     ) -> Tensor:
-        """Logits (B, N, V) for the token at each position; ``at`` and ``targets`` as in ``saccade.models.targets``."""
+        """Logits (B, N, V) for the token at each position, or only at the positions ``at``.
+
+        If ``targets`` are given, the loss of these tokens instead.
+        """
         return answer(self.output, self.features(tokens, lengths, types), targets, at)
 
 
@@ -78,19 +81,22 @@ class DecoderOnly(nn.Module):
         self.output = OutputLayer(config, vocabulary, self.input.words)
 
     def features(self, tokens: Int[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
-        """A vector for each token that depends on it and the tokens before it."""
+        """A vector for each token, from which the next token is predicted; it depends on the tokens up to this one."""
         return run_blocks(self.decoder, self.decoder_norm, self.input(tokens), decoder_masks(self.config))
 
     def forward(
         self, tokens: Int[Tensor, "B N"], *, targets: Targets | None = None, at: Positions | None = None
     ) -> Tensor:
-        """Logits (B, N, V) of the next token at each position; ``at``, ``targets`` as in ``saccade.models.targets``."""
+        """Logits (B, N, V) of the token after each position, or only at the positions ``at``.
+
+        If ``targets`` are given, the loss of these tokens instead.
+        """
         return answer(self.output, self.features(tokens), targets, at)
 
     def start(self, prompt: Int[Tensor, "B N"], max_length: int | None = None) -> TransformerState:
-        """The state after reading the prompt, which may be empty.
+        """The state after reading the prompt, which may be empty; `step` generates from it.
 
-        ``max_length`` is the size of the caches; if given, steps copy less.
+        ``max_length``, the longest text in tokens, lets steps write into caches of that size without copying them.
         """
         state = TransformerState.fresh(decoder_masks(self.config), len(prompt), max_length)
         if prompt.shape[1]:
@@ -108,7 +114,7 @@ class DecoderOnly(nn.Module):
 
 
 class CrossDecoder(nn.Module):
-    """A Transformer decoder that attends to the vectors of an encoder; the encoder is up to the subclass."""
+    """A Transformer decoder that attends to the vectors of an encoder, which a subclass defines."""
 
     config: Any  # a TransformerConfig
     target: InputLayer
@@ -119,7 +125,10 @@ class CrossDecoder(nn.Module):
     def decode(
         self, target: Int[Tensor, "B T"], memory: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"] | None = None
     ) -> Float[Tensor, "B T D"]:
-        """A vector for each target token, from which the next is predicted. ``memory`` are the encoder's vectors."""
+        """A vector for each target token, from which the next token is predicted.
+
+        ``memory`` are the encoder's vectors, and ``lengths`` the lengths of its sequences.
+        """
         mask = None if lengths is None else padding(lengths)
         masks = decoder_masks(self.config)
         return run_blocks(self.decoder, self.decoder_norm, self.target(target), masks, memory, mask)
@@ -127,7 +136,7 @@ class CrossDecoder(nn.Module):
     def begin(
         self, memory: Float[Tensor, "B S D"], max_length: int | None, lengths: Int[Tensor, " B"] | None = None
     ) -> TransformerState:
-        """The state before the first target token: each layer projects the encoder's vectors once for all steps."""
+        """The state before the first target token, with the keys and values of the encoder's vectors for each layer."""
         sources = [block.cross.project(memory) for block in self.decoder]  # type: ignore[union-attr, operator]
         return TransformerState.fresh(decoder_masks(self.config), len(memory), max_length, sources, lengths)
 
@@ -175,5 +184,8 @@ class EncoderDecoder(CrossDecoder, Seq2Seq):
     def start(
         self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None, max_length: int | None = None
     ) -> TransformerState:
-        """The state after reading the source. ``max_length`` is the size of the caches; if given, steps copy less."""
+        """The state after reading the source, from which `step` generates.
+
+        ``max_length``, the longest text in tokens, lets steps write into caches of that size without copying them.
+        """
         return self.begin(self.encode(source, lengths), max_length, lengths)

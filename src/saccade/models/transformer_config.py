@@ -1,7 +1,7 @@
 """The configuration of a Transformer.
 
-Every difference between published models (GPT-2, BERT, Marian, ViT, Llama) is a field of the configuration, so the
-code never asks which model it is running.
+Every difference between published models (GPT-2, BERT, Marian, ViT, Llama) is a field of the configuration, so no code
+depends on the name of a model.
 """
 
 from __future__ import annotations

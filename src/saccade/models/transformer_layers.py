@@ -57,9 +57,9 @@ M = TypeVar("M")
 
 
 class Block(nn.Module):
-    """Self-attention, cross-attention to a source if ``cross`` is set, and a feed-forward layer.
+    """A Transformer block: self-attention, cross-attention to a source if ``cross`` is set, and a feed-forward layer.
 
-    Each of the three adds its result to its input (a residual connection) and has its own norm.
+    Each of these layers adds its result to its input (a residual connection) and has its own norm.
     """
 
     def __init__(self, config: TransformerConfig, *, cross: bool = False, causal: bool = False) -> None:
@@ -107,7 +107,7 @@ class Block(nn.Module):
 
 
 class InputLayer(nn.Module):
-    """Turns tokens into vectors: embedding or one-hot, then positions, token types, norm and dropout."""
+    """Turns tokens into vectors: embeddings or one-hot vectors, then positions, token types, norm and dropout."""
 
     def __init__(self, config: TransformerConfig, vocabulary: int, shared: WordEmbedding | None = None) -> None:
         super().__init__()
@@ -187,7 +187,7 @@ def run_blocks(
 def continue_blocks(
     blocks: nn.ModuleList, norm: nn.Module | None, x: Float[Tensor, "B N D"], state: TransformerState
 ) -> Float[Tensor, "B N D"]:
-    """Like ``run_blocks``, for tokens that follow those in the state's caches."""
+    """Like ``run_blocks``, for tokens that follow the tokens in the state's caches; it adds them to the caches."""
     first, masks = state.length, state.advance()
     for number, (block, mask, cache) in enumerate(zip(blocks, masks, state.caches, strict=True)):
         source = state.sources[number] if state.sources else None
@@ -201,7 +201,7 @@ def encoder_blocks(config: TransformerConfig) -> nn.ModuleList:
 
 
 def decoder_blocks(config: TransformerConfig, *, cross: bool = False) -> nn.ModuleList:
-    """The blocks of a decoder. It needs at least one, because the caches of its blocks count the tokens read so far."""
+    """The blocks of a decoder; there must be at least one, because its cache tells how many tokens have been read."""
     if not config.decoder_layers:
         raise OptionError("A decoder must have at least 1 layer, not decoder_layers = 0.")
     return _blocks(config, config.decoder_layers, cross=cross, causal=True)
@@ -222,7 +222,10 @@ def _blocks(config: TransformerConfig, number: int, *, cross: bool = False, caus
 
 
 def encoder_masks(config: TransformerConfig, lengths: Int[Tensor, " B"] | None) -> list[Mask | None]:
-    """For each block of an encoder, the tokens that a token may attend to: all of its sequence, or its neighbours."""
+    """For each block of an encoder, the mask of the tokens that a token may attend to.
+
+    They are all tokens of its sequence, or only its neighbours if the configuration sets ``encoder_window``.
+    """
     real = None if lengths is None else padding(lengths)
 
     def mask(radius: int | None) -> Mask | None:
@@ -234,7 +237,10 @@ def encoder_masks(config: TransformerConfig, lengths: Int[Tensor, " B"] | None) 
 
 
 def decoder_masks(config: TransformerConfig) -> list[Mask]:
-    """For each block of a decoder, the tokens that a token may attend to: all up to itself, or only the last few."""
+    """For each block of a decoder, the mask of the tokens that a token may attend to.
+
+    They are all tokens up to itself, or only the last few of these if the configuration sets ``attention_window``.
+    """
     return _for_each_layer(
         config.attention_window,
         config.decoder_layers,
@@ -250,13 +256,16 @@ def _for_each_layer(size: int | tuple[int, ...] | None, layers: int, make: Calla
 
 
 def final_norm(config: TransformerConfig) -> nn.Module | None:
-    """The norm after the last block, if the configuration has one."""
+    """The norm after the last block; None if the configuration has no such norm."""
     wanted = config.norm_first if config.final_norm is None else config.final_norm
     return _norm(config) if wanted else None
 
 
 def position_table(config: TransformerConfig) -> PositionTable | None:
-    """The position vectors that are added to the input or concatenated with it; None if positions enter elsewhere."""
+    """The position vectors that are added to the input or concatenated with it.
+
+    None if there are none, because positions enter in attention (such as rotary ones) or not at all.
+    """
     width = config.position_width or _embedding_width(config)
     how: Literal["add", "concatenate"] = "concatenate" if config.position_width else "add"
     if config.position == "linear":

@@ -57,17 +57,18 @@ class VisionConfig(TransformerConfig):
 
     @property
     def leading_tokens(self) -> int:
-        """The number of tokens before the patches."""
+        """The number of tokens before the patches: a class token and a distillation token, if the model has them."""
         return int(self.pooling == "class") + int(self.distillation != "none")
 
     @property
     def grid(self) -> tuple[int, int]:
-        """The number of patches vertically and horizontally."""
+        """The number of rows and columns of patches."""
         return self.image_size[0] // self.patch, self.image_size[1] // self.patch
 
 
 class VisionEncoder(nn.Module):
-    """Turns an image into vectors: patches, a class token before them if wanted, positions, Transformer blocks."""
+    """Turns an image into vectors: it projects patches, adds a class token if configured and positions, and runs
+    Transformer blocks."""
 
     def __init__(self, config: VisionConfig) -> None:
         super().__init__()
@@ -84,7 +85,8 @@ class VisionEncoder(nn.Module):
         self.encoder_norm = final_norm(config)
 
     def encode(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B N D"]:
-        """A vector for the class token if there is one, then one for each patch, row by row."""
+        """A vector for the class token and one for the distillation token, if the model has them, then one for each
+        patch, row by row."""
         expected = (self.config.channels, *self.config.image_size)
         if images.ndim != 4 or tuple(images.shape[1:]) != expected:
             sizes = ", ".join(str(size) for size in expected)
@@ -105,7 +107,7 @@ class VisionEncoder(nn.Module):
 
 
 class VisionTransformer(VisionEncoder):
-    """Scores the classes of an image, from the class token or from the mean of the patches."""
+    """Returns a logit for each class of an image, from the class token's vector or the mean of the patches' vectors."""
 
     def __init__(self, config: VisionConfig, classes: int) -> None:
         super().__init__(config)

@@ -1,4 +1,4 @@
-"""The weights of a network by name."""
+"""Read and set the weights of a network by name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["assign", "unshared"]
 
 
 def unshared(model: nn.Module) -> dict[str, Tensor]:
-    """Parameters and buffers by name, each once: tied weights are listed under their first name."""
+    """Parameters and buffers by name, each of them once: tied weights only under the first of their names."""
     seen: dict[int, str] = {}
     tensors = {}
     for name, tensor in model.state_dict(keep_vars=True).items():
@@ -22,7 +22,7 @@ def unshared(model: nn.Module) -> dict[str, Tensor]:
 
 
 def assign(network: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Set the weights of a network that was built on the meta device, without copying; tied weights stay tied."""
+    """Set the weights of a network that was built on torch's meta device, without copying; tied weights stay tied."""
     created: dict[int, nn.Parameter] = {}
     for prefix, module in network.named_modules():
         for name, parameter in module._parameters.items():

@@ -1,5 +1,5 @@
-"""The methods of lecture 004 before attention: a fully connected layer over a window of neighbours, or over all
-inputs."""
+"""What lecture 004 tries before attention: a fully connected layer over a window of neighbours, or over the whole
+sequence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["WholeWindow", "WindowEncoder"]
 
 
 class WindowEncoder(nn.Module):
-    """Solution 1: fully connected layers over each vector concatenated with its neighbours."""
+    """Solution 1 of lecture 004: fully connected layers over each vector concatenated with its neighbours."""
 
     def __init__(self, width: int, radius: int, layers: int = 1, dropout: float = 0.0) -> None:
         super().__init__()
@@ -37,7 +37,8 @@ class WindowEncoder(nn.Module):
 
 
 class WholeWindow(nn.Module):
-    """Solution 2: one fully connected layer over the whole sequence, of a fixed length; it costs N²D²."""
+    """Solution 2 of lecture 004: one fully connected layer over a whole sequence of up to N = ``length`` vectors. For
+    vectors of width D, it has N²D² weights."""
 
     def __init__(self, width: int, length: int) -> None:
         super().__init__()
@@ -48,7 +49,7 @@ class WholeWindow(nn.Module):
     def forward(self, x: Float[Tensor, "B N D"], lengths: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B N D"]:
         count = x.shape[1]
         if count > self.length:
-            raise ShapeError(f"This window covers {self.length} positions; the input has {count}.")
+            raise ShapeError(f"This layer takes at most {self.length} positions; the input has {count}.")
         x = without_padding(x, real_positions(x, lengths))
         whole = F.pad(x, (0, 0, 0, self.length - count)).flatten(1)
         mixed: Tensor = torch.relu(self.layer(whole)).view(-1, self.length, self.width)

@@ -1,4 +1,7 @@
-"""Vectors for words, from their own embedding, their pieces and their characters; the last two also cover new words."""
+"""Vectors for words, from their own embedding, their subword pieces and their characters.
+
+Pieces and characters also describe words that are not in the vocabulary.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ UNKNOWN_WORD = 1
 
 
 class ReaderConfig(Config):
-    """The parts that are concatenated into a word's vector."""
+    """The settings of the parts that are concatenated into a word's vector."""
 
     word_width: int = Field(128, ge=0, description="Width of a word's own embedding; 0 for none")
     word_dropout: float = Field(
@@ -53,9 +56,9 @@ class ReaderConfig(Config):
 class CharacterReader(nn.Module):
     """Turns the characters of a word into a vector.
 
-    "convolution" takes the maximum of each filter over all positions (dos Santos 2014), "recurrent" the last state of
-    an LSTM in each direction (Ling 2015). Both see where the word begins and ends, because suffixes are the most
-    informative.
+    If ``spelling`` is "convolution", the vector has the maximum of each filter over all positions (dos Santos 2014); if
+    it is "recurrent", the last state of an LSTM in each direction (Ling 2015). Marks for the beginning and the end of
+    the word are added, because its ending is the most informative part.
     """
 
     def __init__(self, config: ReaderConfig, characters: int) -> None:
