@@ -114,7 +114,7 @@ def test_it_is_chosen_for_a_long_file_if_its_first_answers_are_the_same(
     opened, texts = saccade.open(translator()), (FRENCH * FEWEST)[:FEWEST]
     found, said = faster(opened, texts, {})
     assert found.engine_name == "CTranslate2"
-    assert said == "Computed by CTranslate2, which gave the same first 20 answers as torch."
+    assert said == "Computed by CTranslate2, which gave the same answers as torch to the first 20 inputs."
     assert faster(opened, texts[:-1], {}) == (opened, "")
     assert faster(opened, texts, {"sample": True}) == (opened, "")
     search = TranslationEngine.search
@@ -127,7 +127,7 @@ def test_it_is_chosen_for_a_long_file_if_its_first_answers_are_the_same(
     monkeypatch.setattr(TranslationEngine, "search", wrong)  # its first answer is that of another text
     same, said = faster(opened, texts, {})
     assert same is opened
-    assert said == "Computed by torch, because CTranslate2 answers 1 of the first 20 differently."
+    assert said == "Computed by torch, because CTranslate2 answers 1 of the first 20 inputs differently."
 
 
 def test_torch_answers_a_long_file_for_a_network_that_it_cannot_express(translator: Any) -> None:

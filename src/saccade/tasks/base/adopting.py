@@ -1,7 +1,7 @@
 """Open a model that another library trained, as a ``Bundle`` like those of Saccade's own models.
 
-What a pretrained model can do decides its task, and the state of the task uses its tokenizer (``TaskState.adopt``).
-Code that uses a bundle need not know where it came from.
+The task is chosen by what the pretrained model can do, such as filling in masked words, and the state of the task uses
+the model's tokenizer (``TaskState.adopt``). Code that uses a bundle need not know which library trained the model.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ TASK_OF: Mapping[Use, str] = {
 
 
 def adopt(path: Path) -> Bundle:
-    """Open a folder that another library wrote."""
+    """Open a folder that another library wrote, as one of Saccade's own networks."""
     return _bundle(path, read_pretrained(path), "transformer")
 
 
 def adopt_foreign(path: Path, reason: str) -> Bundle:
-    """Open a folder that another library wrote, with a network that ``transformers`` runs. ``reason`` is a sentence
-    that says why Saccade's own networks are not used."""
+    """Open a folder that another library wrote; ``transformers`` runs the network. ``reason`` is a sentence that says
+    why Saccade's own networks are not used."""
     found = _bundle(path, read_by_transformers(path, reason), "transformers")
     return replace(found, engine="transformers", reason=reason)
 

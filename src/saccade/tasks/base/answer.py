@@ -20,7 +20,7 @@ __all__ = ["Answer"]
 
 
 class Answer(ABC):
-    """An answer. Its attention is computed on demand, using the model as it was when it answered.
+    """An answer of a model. Its attention is computed when it is first used, with the model as it was when it answered.
 
     An answer need not consist of tokens or words: it only needs a text to print and a record of plain values.
     """
@@ -48,19 +48,20 @@ class Answer(ABC):
         """Return the answer as a dictionary that can be written as JSON."""
 
     def extras(self) -> dict[str, Any]:
-        """Return what the web page shows in addition to the text and the attention, as JSON values."""
+        """Return what the studio, the server's web page, shows besides the text and the attention, as JSON values."""
         return {}
 
     def between(self, first: int, second: int) -> list[dict[str, Any]]:
-        """Return what the model looked at to decide whether two places of the input belong together, counting from 1.
+        """Return what the model looked at to decide whether two positions of the input belong together.
 
-        Each record has the ``name`` of an attention and its ``weights``: for each head, a number for each place.
+        Positions are counted from 1; two that belong together may be paired bases of an RNA sequence. Each record has
+        the ``name`` of an attention layer and its ``weights``: for each head, a number for each position.
         """
         raise OptionError("This model does not predict which places of its input belong together.")
 
     @property
     def nbytes(self) -> int:
-        """The number of bytes that the answer keeps in memory, without the attention of its view."""
+        """The number of bytes that the answer keeps in memory, not counting the attention in ``view``."""
         return 0
 
     @property
@@ -70,7 +71,10 @@ class Answer(ABC):
 
     @cached_property
     def view(self) -> View:
-        """Every attention of the model, with its tokens. Raises an error if the model has no attention."""
+        """The attention of every layer for this input and answer, with the tokens.
+
+        Raises an error if the model has no attention.
+        """
         if self.compute_attention is None:
             raise OptionError("This model has no attention, so there is nothing to view.")
         seen: View = self.compute_attention()
@@ -78,7 +82,7 @@ class Answer(ABC):
 
     @property
     def layer(self) -> str:
-        """The attention shown by default: the last one, which is closest to the answer."""
+        """The name of the attention layer that is shown by default: the last one, which is closest to the answer."""
         return self.view.names[-1]
 
     def terminal(self) -> Iterable[RenderableType]:
@@ -86,7 +90,7 @@ class Answer(ABC):
         return [Text(self.text)]
 
     def figure(self, dark: bool) -> Figure | None:
-        """Draw the answer and what the model looked at, by default as a heatmap; None if there is nothing to draw."""
+        """Return a figure of the answer and what the model looked at, by default a heatmap; None without attention."""
         if self.compute_attention is None:
             return None
         drawn: Figure = self.view.figure("heatmap", name=self.layer, theme="dark" if dark else "light")

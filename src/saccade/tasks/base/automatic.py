@@ -17,10 +17,11 @@ CHECKED, FEWEST = 20, 200
 
 
 def faster(opened: Predictor, inputs: Sequence[Any], options: dict[str, Any]) -> tuple[Predictor, str]:
-    """Return the model, opened with CTranslate2 if that gives the same answers, and a sentence that says so.
+    """Return the model, opened with CTranslate2 if that gives the same answers as torch, and a sentence on the choice.
 
-    The sentence is empty if there is no choice, for example because CTranslate2 is not installed. Both engines answer
-    the first inputs with the same options; if any text or its alternatives differ, torch answers everything.
+    The sentence is empty if there is no choice, for example because CTranslate2 is not installed or the inputs are few.
+    Both engines answer the first inputs with the same options; if any answer or its alternatives differ, torch answers
+    all inputs.
     """
     if (
         len(inputs) < FEWEST
@@ -39,8 +40,9 @@ def faster(opened: Predictor, inputs: Sequence[Any], options: dict[str, Any]) ->
         return opened, f"Computed by torch, because CTranslate2 cannot do it: {error}"
     differing = sum(one != their for one, their in zip(ours, theirs, strict=True))
     if differing:
-        return opened, f"Computed by torch, because CTranslate2 answers {differing} of the first {CHECKED} differently."
-    return other, f"Computed by CTranslate2, which gave the same first {CHECKED} answers as torch."
+        differ = f"CTranslate2 answers {differing} of the first {CHECKED} inputs differently"
+        return opened, f"Computed by torch, because {differ}."
+    return other, f"Computed by CTranslate2, which gave the same answers as torch to the first {CHECKED} inputs."
 
 
 def _texts(opened: Predictor, inputs: Sequence[Any], options: dict[str, Any]) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""Capabilities that only some models have. Callers test for these classes instead of the name of a task."""
+"""Capabilities that only some models have. Callers check for these classes instead of for the names of tasks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TranslatesText(ABC):
 
     @abstractmethod
     def given_answer(self, source: str, target: str) -> Answer:
-        """Return an answer with the target that the user gives, as if the model had produced it."""
+        """Return an answer whose text is ``target``, given by the user, as if the model had produced it."""
 
 
 class AlignsWords(ABC):
@@ -46,7 +46,7 @@ class AlignsWords(ABC):
     @property
     @abstractmethod
     def links(self) -> str:
-        """The word alignment, with words split at spaces, in Pharaoh format: ``0-0 1-2``."""
+        """The word alignment in Pharaoh format, such as ``0-0 1-2``; words are split at spaces and counted from 0."""
 
 
 class Continuation(Protocol):
@@ -64,7 +64,7 @@ class Continuation(Protocol):
 
 
 class Piece(NamedTuple):
-    """The text that one more token adds; empty while the token's bytes do not complete a character."""
+    """A piece of a streamed text: what one more token adds; empty while its bytes do not complete a character."""
 
     text: str
     written: int  # the number of tokens so far

@@ -1,4 +1,4 @@
-"""An upper bound on how much an answer costs to compute, which a server needs to know in advance."""
+"""An upper bound on the cost of computing an answer, which a server needs to know in advance."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOST_OUTPUTS, MOST_TOKENS = 32, 2048
 
 
 class Cost(NamedTuple):
-    """The cost of answering one input."""
+    """An upper bound on the cost of answering one input."""
 
     tokens: int  # tokens read
     steps: int  # consecutive calls of the network
@@ -19,6 +19,6 @@ class Cost(NamedTuple):
 
     @classmethod
     def of(cls, tokens: int, written: int = 0, rows: int = 1) -> Cost:
-        """Return the cost of reading tokens all at once, then writing others one by one in several rows (the beam or
-        samples)."""
+        """Return the cost of reading ``tokens`` tokens at once, then writing ``written`` others one by one, in several
+        rows (the hypotheses of a beam, or samples)."""
         return cls(tokens, 1 + written, rows * (tokens + written))

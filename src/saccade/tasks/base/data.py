@@ -1,4 +1,4 @@
-"""Reading a task's examples from files, and splitting them into training, validation and test."""
+"""Read a task's examples from files, and split them into training, validation and test."""
 
 from __future__ import annotations
 
@@ -88,9 +88,10 @@ def hold_out(
     seed: int,
     labels: Callable[[Raw], Iterable[str]] | None = None,
 ) -> tuple[list[Raw], list[Raw], list[Raw]]:
-    """Split examples into training, validation and test. ``held_out`` has the parts that were read from other files.
+    """Split examples into training, validation and test examples.
 
-    With ``labels``, an example with a label that no other example has stays in training.
+    ``held_out`` contains the validation or test examples if they were read from files of their own. ``labels`` returns
+    the labels of an example; if it is given, an example with a label that no other example has stays in training.
     """
     for_validation, for_test = (0 if part in held_out else getattr(settings, part) or 0 for part in PARTS)
     parts: Any = split(cast(Any, examples), for_validation, for_test, seed, cast(Any, labels))
@@ -105,7 +106,7 @@ def draw_splits(count: int, held_out: int, seed: int, draw: Callable[[int, int, 
 
 
 def column_keys(columns: str | None, *names: str) -> dict[str, str]:
-    """Return the ``[data]`` keys for the two columns that ``--columns`` names; empty without it."""
+    """Return the ``[data]`` entries for the two columns that the option ``--columns`` names; empty if it is None."""
     if columns is None:
         return {}
     given = [column.strip() for column in columns.split(",")]
@@ -166,13 +167,13 @@ class DataReader(ABC, Generic[Raw]):
     @classmethod
     @abstractmethod
     def read_for_scoring(cls, settings: Any, say: Say = lambda note: None) -> list[Raw]:
-        """Return all examples of the first file, without dropping any. ``say`` is called with notes on how it was
-        read."""
+        """Return all examples of the first file; unlike ``read``, this drops none. ``say`` is called with notes on how
+        the file was read."""
 
     @classmethod
     def inputs_from(cls, columns: str) -> dict[str, Any]:
-        """Return the keys for the columns of a file of inputs to predict from; ``-`` stands for a column that the file
-        does not have, and columns at the end can be left out."""
+        """Return the ``[data]`` entries for the columns that ``--columns`` names in a file of inputs; ``-`` stands for
+        a column that the file does not have, and columns at the end can be left out."""
         given = [column.strip() for column in columns.split(",")]
         if not cls.column_fields:
             raise OptionError("--columns does not apply to this model: it reads files as its training files were read.")
@@ -187,7 +188,7 @@ class DataReader(ABC, Generic[Raw]):
 
     @classmethod
     def as_trained(cls, recipe: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the keys of a model's ``[data]`` table that say how to read other files for it."""
+        """Return the entries of a model's ``[data]`` table that also apply to other files, such as the encoding."""
         return {key: value for key, value in recipe.get("data", {}).items() if key in cls.read_as}
 
     @classmethod
@@ -198,7 +199,7 @@ class DataReader(ABC, Generic[Raw]):
 
     @classmethod
     def suitable(cls, splits: Splits[Raw]) -> Size:
-        """Return the largest size that is worth training on this much data."""
+        """Return the largest size of network that is worth training on this much data."""
         return "small"
 
     @classmethod
@@ -215,12 +216,12 @@ class DataReader(ABC, Generic[Raw]):
     def identity(cls, example: Raw) -> bytes:
         """Return everything that training uses of an example, as bytes.
 
-        A run can only be resumed with identical examples.
+        A run can only be resumed with examples for which these bytes are the same.
         """
 
 
 class PictureReader(DataReader[Raw]):
-    """Reads pictures, which are fitted to the size of the model's images if there is a model."""
+    """Reads pictures; for an existing model, they are fitted to the size of the images that it takes."""
 
     @classmethod
     def as_trained(cls, recipe: Mapping[str, Any]) -> dict[str, Any]:

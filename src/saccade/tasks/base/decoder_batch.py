@@ -1,4 +1,4 @@
-"""The part of a batch that a decoder reads and predicts, for tasks that generate text."""
+"""The part of a batch that a decoder reads and should predict, for tasks that generate text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["DecoderBatch", "decoder_tokens"]
 
 @dataclass(frozen=True)
 class DecoderBatch(Batch):
-    """Texts padded to one length: the decoder reads START and the text, and predicts the text and END."""
+    """Texts padded to one length: the decoder reads START and the text, and should predict the text and END."""
 
     read: Int[Tensor, "B T"]
     predicted: Int[Tensor, "B T"]
@@ -32,7 +32,7 @@ class DecoderBatch(Batch):
 def decoder_tokens(
     texts: Sequence[list[int]], start: int = START, end: int = END
 ) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B T"], Bool[Tensor, "B T"]]:
-    """Return what a decoder reads for these texts, what it predicts, and which positions are not padding."""
+    """Return what a decoder reads for these texts, what it should predict, and which positions are not padding."""
     read, lengths = pad([[start, *ids] for ids in texts])
     predicted, _ = pad([[*ids, end] for ids in texts])
     return read, predicted, torch.arange(read.shape[1]) < lengths[:, None]

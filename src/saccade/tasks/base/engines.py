@@ -29,7 +29,8 @@ _BATCH_TOKENS = 4096
 
 
 def chosen_engine(engine: str, precision: str) -> Engine | None:
-    """Return the engine that the user chose, or None if the model decides. Only CTranslate2 computes in int8."""
+    """Return the engine that the user chose; for "auto", CTranslate2 if the precision is int8, which only it supports,
+    and otherwise None, because the engine then depends on the model."""
     if engine == "auto":
         return "ctranslate2" if precision == "int8" else None
     for one in get_args(Engine):
@@ -43,18 +44,18 @@ def chosen_engine(engine: str, precision: str) -> Engine | None:
 
 
 def marks_of(tokenizer: Tokenizer) -> SpecialEntries:
-    """Return the entries for unknown, start and end; the vocabulary's first entry replaces one that is missing."""
+    """Return the vocabulary's entries for the unknown, start and end tokens; its first entry for any that it lacks."""
     special, entries = tokenizer.special, tokenizer.entries()
     ids = (special.unknown, special.start, special.end)
     return SpecialEntries(*(entries[0 if id is None else id] for id in ids))
 
 
 def specified(task: Task, network: nn.Module) -> Any:
-    """The network of this task as CTranslate2 describes it."""
+    """Return CTranslate2's specification of a network, with its weights and vocabularies."""
     words = task.state.vocabularies()
     both = [words.get(side, words.get("tokenizer")) for side in ("source", "target")]
     if not all(isinstance(one, Tokenizer) for one in both):
-        raise OptionError(f"CTranslate2 takes models that translate or continue a text, not {task.name} models.")
+        raise OptionError(f"CTranslate2 only runs models that translate or continue a text, not {task.name} models.")
     source, target = both
     assert isinstance(source, Tokenizer)
     assert isinstance(target, Tokenizer)
@@ -95,7 +96,7 @@ class TranslationEngine:
         return TranslationEngine, self._arguments
 
     def search(self, sources: Sequence[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
-        """The outputs for each source, best first, as ``tasks.base.search.search`` returns them."""
+        """Return the outputs for each source, best first, in the same form as ``tasks.base.search.search``."""
         limits = [longest_output(self._network, len(source), options) for source in sources]
         for source in sources:
             if len(source) > LONGEST:
