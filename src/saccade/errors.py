@@ -113,7 +113,7 @@ class UnsupportedError(FileError):
 
 
 class DamagedError(SaccadeError, ValueError):
-    """A saved file is missing, cut short, or has a different checksum."""
+    """A saved file is missing, cut short, or no longer has the checksum that it was saved with."""
 
 
 class StorageError(SaccadeError, OSError):

@@ -250,8 +250,8 @@ def _from_connectivity_table(path: Path, encoding: str) -> Iterator[Molecule]:
             line, cells = next(lines, (first, []))
             if len(cells) < 5 or cells[0] != str(place) or not _is_count(cells[4]):
                 raise FileError(
-                    f"{path}, line {line}: expected base {place} of {length} in {name}: its number, letter, previous, "
-                    "next and partner."
+                    f"{path}, line {line}: expected base {place} of {length} in {name}: its number and letter, and the "
+                    "numbers of the previous base, the next base and its partner."
                 )
             letters.append(cells[1])
             partners.append(int(cells[4]) - 1)

@@ -1,4 +1,5 @@
-"""Tools for looking at attention: views, figures, pages and walkthroughs. Tokens are plain lists of strings."""
+"""Tools for looking at attention: views (weights with their tokens), figures, HTML pages and step-by-step walkthroughs.
+They take tokens as plain lists of strings."""
 
 from saccade.lens.walk.document import WalkDocument, read_document
 from saccade.lens.walk.examples import EXAMPLES

@@ -1,4 +1,5 @@
-"""The kinds of sentences in the built-in corpus: one function per kind. `KINDS` lists them with their shares."""
+"""The kinds of sentences in the built-in corpus: one function per kind. `KINDS` lists them with their shares of the
+corpus."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ def subject(
     plural: bool | None = None,
     determiners: Sequence[str] = ANY_DETERMINER,
 ) -> NounPhrase:
-    """Draw a noun phrase or, if both men and women fit, sometimes a name or a pronoun."""
+    """Draw a noun phrase from these groups or, if they include both men and women, sometimes a name or a pronoun."""
     if {"man", "woman"} <= set(categories(*groups)) and not plural and draft.chance(0.3):
         if draft.chance(0.4):
             name = draft.random.choice(list(NAMES))

@@ -55,7 +55,7 @@ class Romance(Language):
 
     @abstractmethod
     def agreeing(self, quality: Quality, gender: str, plural: bool) -> Rendering:
-        """Write an adjective after "be"."""
+        """Write an adjective in this gender and number, which are those of its noun."""
 
     @abstractmethod
     def with_verb(self, adjunct: Adjunct) -> list[Rendering]:
