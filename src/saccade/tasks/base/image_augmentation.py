@@ -1,6 +1,7 @@
 """Augment training images with small random changes, so that a model learns to ignore such changes.
 
-All random numbers come from torch's generator, so a resumed run sees the same images.
+All random numbers come from torch's generator, whose state is saved in checkpoints, so a run that is interrupted and
+resumed sees the same images as one that is not.
 """
 
 from __future__ import annotations

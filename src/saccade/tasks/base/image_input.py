@@ -67,7 +67,7 @@ class ImageInputPredictor(Predictor):
 
     @property
     def fitting(self) -> Fitting:
-        """How pictures of another size are fitted: as in training."""
+        """How pictures of another size are fitted to ``shape``: in the same way as in training."""
         how = self.read_as
         cut = how.get("cut_from")
         return Fitting(how.get("filter", "box"), tuple(cut) if isinstance(cut, list) else cut)
@@ -79,8 +79,7 @@ class ImageInputPredictor(Predictor):
         lines: bool = False,
         separator: str | None = None,
     ) -> None:
-        """Refuse all of these options, even those for tables of images with captions, because such a table cannot be
-        an input."""
+        """Raise an error if any of these options is given, because the inputs are images, not texts or tables."""
         if lines or (columns, encoding, separator) != (None, None, None):
             raise OptionError(
                 f"--columns, --encoding, --lines and --separator do not apply to {self.plural}, because their inputs "
@@ -179,7 +178,7 @@ class ImageInputPredictor(Predictor):
         return TOKENS
 
     def check_request(self, values: Sequence[Any]) -> None:
-        """Limit the number of pixels, because a small file can decompress to a very large picture."""
+        """Raise an error if the pictures have too many pixels in total; a small file can contain a huge picture."""
         pictures = [value["png"] for value in values if isinstance(value, dict) and "png" in value]
         if sum(map(count_pixels, pictures)) > MOST_PIXELS:
             raise TooLargeError(
@@ -190,7 +189,7 @@ class ImageInputPredictor(Predictor):
     # --- images in Python ---
 
     def prepare(self, given: Any, number: int = 1) -> InputImage:
-        """Accept an ``InputImage``, the name of a file, or a uint8 array with shape (H, W) or (H, W, C)."""
+        """Return an input (a file name, a uint8 array (H, W) or (H, W, C), or an image) as an ``InputImage``."""
         if isinstance(given, InputImage):
             return given
         if isinstance(given, np.ndarray):

@@ -28,14 +28,14 @@ USUAL_PATCHES = 36
 
 
 class ImageState(TaskState):
-    """A state that includes the shape of the training images, and the mean and standard deviation of their pixels."""
+    """The state of a task with images: the shape of the training images, the mean and standard deviation of pixels."""
 
     shape: Shape
     pixels: Spread
 
     @staticmethod
     def load_images(description: Mapping[str, Any]) -> tuple[Shape, Spread]:
-        """Restore the shape and the spread of pixels from what ``description`` returned."""
+        """Return the shape, and the mean and standard deviation of pixels, that ``description`` contains."""
         height, width, channels = description["shape"]
         mean, deviation = (tuple(one) if isinstance(one, list) else one for one in description["pixels"])
         return (height, width, channels), (mean, deviation)
@@ -44,7 +44,7 @@ class ImageState(TaskState):
         return {"shape": list(self.shape), "pixels": list(self.pixels)}
 
     def check_size(self, config: Any) -> None:
-        """Raise an error unless a network takes images of this shape."""
+        """Raise an error unless a network with this configuration takes images of the shape of the training images."""
         if (*config.image_size, config.channels) != self.shape:
             height, width, channels = self.shape
             raise OptionError(
@@ -65,7 +65,7 @@ class ImageState(TaskState):
         return ((numbers - mean) / deviation).contiguous()
 
     def augment(self, images: Float[Tensor, "B C H W"], settings: ImageSettings) -> Float[Tensor, "B C H W"]:
-        """Vary normalised images at random."""
+        """Return normalised images with the random changes that ``settings`` describes."""
         mean, deviation = self.spread
         return (augment(images * deviation + mean, settings) - mean) / deviation
 
@@ -94,7 +94,7 @@ def patch_names(config: VisionConfig) -> list[str]:
 
 
 def token_names(config: VisionConfig) -> list[str]:
-    """Return the names of all tokens of an image: its patches, after the class token and others if there are any."""
+    """Return the names of all tokens of an image: the class and distillation tokens, if any, and the patches."""
     return [*("[CLASS]", "[DISTILLATION]")[: config.leading_tokens], *patch_names(config)]
 
 

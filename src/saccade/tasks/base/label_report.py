@@ -46,7 +46,7 @@ def confusion_lines(table: Int[np.ndarray, "L L"], labels: Sequence[str]) -> lis
 
 
 def confusion_figure(table: Int[np.ndarray, "L L"], labels: Sequence[str], dark: bool) -> Figure:
-    """Draw a confusion matrix: rows are true labels, columns are predicted labels, cells are shares of the row."""
+    """Draw a confusion matrix: rows are true labels, columns are predicted labels, cells are fractions of the row."""
     frequent = np.sort(np.argsort(-table.sum(axis=1), kind="stable")[:MOST_LABELS])
     shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
     names = places([label(labels[number]) for number in frequent])
@@ -62,7 +62,7 @@ def confusion_figure(table: Int[np.ndarray, "L L"], labels: Sequence[str], dark:
 
 
 def reliability_figure(parts: Sequence[Bin], dark: bool) -> Figure:
-    """Draw how often the model was right (bars) and how confident it was (lines)."""
+    """Draw for each group of similar confidence how often the model was right (bar) and how confident it was (line)."""
     shown = [(number, part) for number, part in enumerate(parts) if part.total]
     return bars(
         [f"{number / BINS:.1f} to {(number + 1) / BINS:.1f} ({part.total:,})" for number, part in shown],

@@ -55,7 +55,7 @@ def confusion(truth: Sequence[int], found: Sequence[int], labels: int) -> Int[np
 
 
 def numbered(gold: Sequence[str], labels: Sequence[str]) -> tuple[list[int], list[str]]:
-    """Return the gold labels as numbers, and the names of all labels: known ones first, then those never predicted."""
+    """Return the gold labels as numbers, and the names of all labels: ``labels``, then the other gold labels."""
     names = [*labels, *sorted(set(gold) - set(labels))]
     numbers = {name: number for number, name in enumerate(names)}
     return [numbers[label] for label in gold], names
@@ -78,7 +78,7 @@ def label_scores(table: Int[np.ndarray, "L L"], labels: Sequence[str]) -> list[L
 
 
 def macro_f1(scores: Iterable[LabelScore]) -> float:
-    """Return the mean F1 of the labels that occur. Each label counts the same, however rare it is."""
+    """Return the mean F1 of the labels that occur as true labels. Each counts the same, however rare it is."""
     there = [score.f1 for score in scores if score.total]
     return sum(there) / max(len(there), 1)
 
@@ -134,7 +134,7 @@ def span_f1(truth: Iterable[Sequence[str]], found: Iterable[Sequence[str]]) -> f
 
 
 class Bin(NamedTuple):
-    """Answers with similar confidence."""
+    """The mean confidence, accuracy and number of answers with similar confidence."""
 
     confidence: float  # the mean confidence
     accuracy: float

@@ -65,7 +65,7 @@ class LabelPredictions:
 
     @property
     def loss(self) -> float:
-        """The mean loss, leaving out labels that the model cannot predict."""
+        """The mean cross-entropy, leaving out items whose true label the model cannot predict."""
         ids = self.truth.masked_fill(self.truth >= self.found.shape[1], UNSEEN)
         return float(F.nll_loss(self.found, ids, ignore_index=UNSEEN))
 
@@ -88,7 +88,7 @@ class LabelTask(Task):
         """Return the logits of all labels for each item in a batch, in order."""
 
     def log_probabilities(self, logits: Float[Tensor, "n L"]) -> Float[Tensor, "n L"]:
-        """Turn logits into log-probabilities; here each item has exactly one label."""
+        """Return log-probabilities for these logits; by default, each item has exactly one label."""
         return logits.log_softmax(dim=-1)
 
     def targets(self, batch: Any) -> Int[Tensor, " n"]:
@@ -147,11 +147,11 @@ class LabelTask(Task):
         return {"accuracy": predictions.accuracy, "macro_f1": predictions.macro_f1}
 
     def more_scores(self, predictions: LabelPredictions, examples: Sequence[Any]) -> dict[str, float]:
-        """Return scores that only an evaluation reports."""
+        """Return further scores, which an evaluation reports but a validation does not."""
         return {}
 
     def by_kind(self, predictions: LabelPredictions, examples: Sequence[Any]) -> dict[str, tuple[int, int]]:
-        """Return how many labels are right, of how many, for each kind of example, if they have kinds."""
+        """Return how many labels are right, and how many there are, for each kind of example; empty without kinds."""
         return {}
 
     def more_figures(self, predictions: LabelPredictions) -> dict[str, Callable[[bool], Figure]]:
@@ -200,5 +200,5 @@ class LabelTask(Task):
 
 
 def label_fact(labels: Sequence[str]) -> str:
-    """Describe the labels in one line, for the README of a model folder."""
+    """Return a line that describes the labels, for the README of a model folder."""
     return f"{counted(len(labels), 'label')}: {', '.join(labels[:50])}{', ...' if len(labels) > 50 else ''}"

@@ -55,7 +55,7 @@ class LabelledFiles(DataReader[Item]):
     @classmethod
     @abstractmethod
     def read_file(cls, settings: Any, path: Path, trained_on: bool) -> tuple[list[Item], LabelReport]:
-        """Read the examples in one file, and report on them."""
+        """Return the examples in one file, and a report on them; ``trained_on`` is True for the training file."""
 
     @classmethod
     @abstractmethod

@@ -29,7 +29,8 @@ def sentences() -> tuple[Example, ...]:
 
 
 def by_length(predictor: Predictor) -> Iterator[dict[str, Any]]:
-    """Translate the sentences; yield BLEU and how many are exactly right, for each range of lengths."""
+    """Translate the sentences, and yield the progress; the last record has, for each range of lengths, BLEU and how
+    many translations are exactly right."""
     assert isinstance(predictor, TranslatesText)
     every, answers = sentences(), []
     for start in range(0, COUNT, AT_ONCE):

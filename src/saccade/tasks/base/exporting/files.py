@@ -15,7 +15,7 @@ __all__ = ["Export", "tokenizer_files", "vocabulary_files", "write_all"]
 
 @dataclass(frozen=True)
 class Export:
-    """The files of a model in another format, and what was checked."""
+    """The files of a model in another format, and what was compared with Saccade's answers."""
 
     files: Mapping[str, bytes]
     checked: str  # a sentence about the comparison with Saccade
@@ -24,7 +24,7 @@ class Export:
 
 
 def tokenizer_files(tokenizer: Tokenizer) -> dict[str, bytes]:
-    """The files of a tokenizer in Hugging Face's format."""
+    """Return the files of a tokenizer in Hugging Face's format, by name."""
     special, entries = tokenizer.special, tokenizer.entries()
     roles = ("pad", "unk", "bos", "eos", "mask")
     tokens = {f"{role}_token": entries[id] for role, id in zip(roles, special, strict=True) if id is not None}
@@ -36,7 +36,7 @@ def tokenizer_files(tokenizer: Tokenizer) -> dict[str, bytes]:
 
 
 def vocabulary_files(bundle: Bundle) -> dict[str, bytes]:
-    """The files of a model's tokenizers: one, or one each for source and target."""
+    """Return the files of a model's tokenizers, by name: one file, or one each for source and target."""
     words = bundle.task.state.vocabularies()
     found = {name: one for name, one in words.items() if isinstance(one, Tokenizer)}
     if len({id(one) for one in found.values()}) == 1:

@@ -1,4 +1,5 @@
-"""Export to Hugging Face: write the folder of a suitable model family, and open it with ``transformers``."""
+"""Export to Hugging Face: write a folder of a model family that ``transformers`` has, open it with ``transformers``,
+and compare the outputs with Saccade's."""
 
 from __future__ import annotations
 
@@ -72,7 +73,7 @@ def _ids(bundle: Bundle) -> dict[str, Any]:
     if isinstance(bundle.model, EncoderDecoder):
         found["decoder_start_token_id"] = special.start
         if bundle.task.state.source is not bundle.task.state.target:
-            raise OptionError("Hugging Face models have one vocabulary for both sides; this model has two.")
+            raise OptionError("Hugging Face models have one vocabulary for source and target; this model has two.")
     return found
 
 

@@ -46,7 +46,9 @@ def given_inputs(bundle: Bundle, inputs: Sequence[str]) -> list[str]:
     try:
         return [f"digits:{number}" for number in range(1, min(IMAGES, len(predictor.builtin_images())) + 1)]
     except SaccadeError:  # the package with the images is not installed
-        raise OptionError("Give --inputs: a file with the name of a picture on each line.") from None
+        raise OptionError(
+            "The built-in images are not installed; give --inputs, a file with the name of a picture on each line."
+        ) from None
 
 
 def target_of(bundle: Bundle) -> Tokenizer:
@@ -66,8 +68,8 @@ def sources_of(bundle: Bundle, texts: Sequence[str]) -> list[list[int]]:
 
 
 def text_batch(bundle: Bundle, texts: Sequence[str]) -> tuple[Tensor, ...]:
-    """Return the texts as the network reads them: ids and lengths; for a translator also the text that it writes, and
-    for a classifier of two texts also the types of the tokens."""
+    """Return the texts as the network reads them: token ids and lengths; for a translator also its translations, and
+    for a classifier of two texts also the type of each token: whether it is in the first or the second text."""
     tokenizer = target_of(bundle)
     found = task_of_model(bundle.task.name).predictor(bundle).network_inputs(texts)
     if found is not None:
@@ -105,9 +107,9 @@ def image_batch(bundle: Bundle, names: Sequence[str]) -> Tensor:
 
 
 def compare(ours: Tensor, theirs: Tensor, lengths: Tensor | None = None) -> float:
-    """Return the largest difference at positions that are not padding.
+    """Return the largest difference between ``ours`` and ``theirs`` at positions that are not padding.
 
-    If the largest number in ``ours`` is above 1, the difference is divided by it.
+    If the largest absolute value in ``ours`` is above 1, the difference is divided by it.
     """
     if lengths is not None:
         real = torch.arange(ours.shape[1]) < lengths[:, None]
@@ -122,7 +124,8 @@ def counted_inputs(bundle: Bundle, inputs: Sequence[str]) -> str:
 
 
 def said_same(library: str, inputs: str, difference: float, what: str = "logits") -> str:
-    """Return a sentence that says that the answers to ``inputs`` are equal; raise an error if they are not."""
+    """Return a sentence that says that the outputs for ``inputs`` are the same; raise an error if ``difference`` is
+    more than rounding."""
     if not difference <= TOLERANCE:  # also if it is NaN
         raise ExportError(
             f"{library} gives different {what} from Saccade (up to {difference:.2g} apart); the model was not exported."

@@ -1,4 +1,5 @@
-"""Export to ONNX: graphs that take inputs of any length, run by ONNX Runtime on real inputs."""
+"""Export to ONNX: write graphs that take inputs of any length, run them with ONNX Runtime on real inputs, and compare
+the outputs with Saccade's."""
 
 from __future__ import annotations
 
@@ -197,7 +198,7 @@ def _notes(bundle: Bundle, parts: Mapping[str, Graph]) -> Iterator[str]:
         yield f"| {name}.onnx | {', '.join(graph.inputs)} | {', '.join(graph.outputs)} |"
     yield ""
     if "decoder" in parts:
-        yield "The first step gives the decoder keys and values (`past_*`) of length 0; each further step gives it the"
-        yield "`present_*` of the step before, and one more token."
+        yield "In the first step, give the decoder keys and values (`past_*`) of length 0."
+        yield "In each further step, give it the outputs `present_*` of the last step as `past_*`, and one more token."
     if isinstance(bundle.model, Tagger) and bundle.model.by_pieces:
-        yield "The logits of a word are the mean of the logits of its pieces."
+        yield "The outputs are logits of pieces; the logits of a word are the mean of the logits of its pieces."
