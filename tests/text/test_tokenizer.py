@@ -220,7 +220,7 @@ def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
     foreign.save(str(path))
     with pytest.raises(FileError, match="of another program"):
         Tokenizer.load(path)
-    for change, sentence in (({"<s>": 3, "</s>": 2}, "as its first ids"), ({"zebra": 9_999}, "skips or repeats an id")):
+    for change, sentence in (({"<s>": 3, "</s>": 2}, "first entries"), ({"zebra": 9_999}, "skips or repeats an id")):
         data = json.loads(good)
         data["model"]["vocab"].update(change)
         path.write_text(json.dumps(data))

@@ -34,9 +34,10 @@ def plan_batches(
     the length of its longest sequence, over all k, times its number of examples, so padding counts too. The cost is at
     most `max_tokens`.
 
-    Examples are sorted by length, in random order within a bucket of `bucket` lengths, and cut into batches, which
-    are then shuffled. Everything depends only on (seed, epoch), so a resumed run continues at the next position of
-    the same list. Without `shuffle`, the batches are sorted by length and do not depend on the seed.
+    Examples are sorted by length, where lengths in the same bucket of `bucket` consecutive lengths count as equal, and
+    equal ones are in random order. They are cut into batches, which are then shuffled. All random choices follow from
+    `seed` and `epoch`, so a resumed run gets the same list and continues after the last batch that it trained on.
+    Without `shuffle`, the batches are sorted by length and do not depend on the seed.
     """
     sizes = _check_lengths(lengths, max_tokens, max_sentences, bucket)
     draw = np.random.default_rng([seed, epoch])
@@ -64,7 +65,8 @@ def _check_lengths(
     if len(too_long):
         raise OptionError(
             f"Example {too_long[0]} has {sizes[too_long[0]].max():,} tokens, more than a batch may have "
-            f"(max_tokens={max_tokens:,}); there are {len(too_long):,} such examples: raise max_tokens or drop them."
+            f"(max_tokens={max_tokens:,}); {len(too_long):,} of {len(sizes):,} examples are too long: raise "
+            "max_tokens, or leave them out."
         )
     return sizes
 

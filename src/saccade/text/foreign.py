@@ -1,7 +1,7 @@
 """Read the tokenizers of pretrained models, which keep their own ids, special tokens and ways to split text.
 
 A folder has a ``tokenizer.json``, or the older ``vocab.txt`` or ``vocab.json`` with ``merges.txt``. Without any of
-these, a text consists of tokens separated by spaces: those in ``token_mappings.json``, or plain ids.
+these, a text must consist of tokens separated by spaces: those in ``token_mappings.json``, or else numbers, the ids.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class ForeignTokenizer(Tokenizer):
 
     @property
     def joins_texts(self) -> bool:
-        """Whether the tokenizer says how to join two texts into one."""
+        """Whether the tokenizer defines how two texts are joined into one sequence."""
         try:
             return bool(self.pair_frame)
         except OptionError:
@@ -88,7 +88,7 @@ class ForeignTokenizer(Tokenizer):
 
     @cached_property
     def pair_frame(self) -> PairFrame:
-        unsaid = OptionError("The tokenizer of this model does not say how two texts are joined, so it reads only one.")
+        unsaid = OptionError("The tokenizer of this model cannot join two texts into one sequence; give only one text.")
         try:
             found = self._inner.encode("a", "a", add_special_tokens=True)
         except Exception:  # the library only raises Exception, if the vocabulary has neither "a" nor an unknown token
@@ -112,7 +112,7 @@ class ForeignTokenizer(Tokenizer):
         return framed if end is None or framed[-1:] == [end] else [*framed, end]
 
     def files(self, name: str = "tokenizer.json") -> dict[str, bytes]:
-        """Return the tokenizer.json, and a tokenizer_config.json that says which tokens have which roles."""
+        """Return the tokenizer.json, and a tokenizer_config.json that names the special tokens (start, end, ...)."""
         tokens = {ROLES[role]: self._tokens[id] for role, id in self._roles.items() if id is not None}
         about = {
             "tokenizer_class": "PreTrainedTokenizerFast",
@@ -124,7 +124,7 @@ class ForeignTokenizer(Tokenizer):
 
     @classmethod
     def restore(cls, data: bytes, about: bytes, where: str) -> ForeignTokenizer:
-        """Restore a tokenizer from the two files that ``files`` returned. Errors name `where` they were found."""
+        """Restore a tokenizer from the two files that ``files`` returned; error messages call them ``where``."""
         try:
             text, found = data.decode(), json.loads(about)
             size, ids = found["vocabulary_size"], {role: found["special_ids"].get(role) for role in ROLES}
@@ -159,7 +159,7 @@ class ForeignTokenizer(Tokenizer):
             if self._has_ids_only:
                 raise OptionError(
                     f"The folder of this model has no tokenizer file, such as tokenizer.json or vocab.txt, so a text "
-                    f"must be ids from 0 to {self.vocabulary_size - 1}, separated by spaces, not {found[:40]!r}."
+                    f"must be ids from 0 to {self.vocabulary_size - 1}, separated by spaces; {found[:40]!r} is not one."
                 ) from None
             said = f"it does not have {found[:40]!r}" if found and self.kind == "WordLevel" else str(error)
             raise OptionError(f"The vocabulary of this model has no token for unknown words, and {said}.") from None
@@ -167,19 +167,20 @@ class ForeignTokenizer(Tokenizer):
     def _known(self, ids: list[int]) -> list[int]:
         if ids and max(ids) >= len(self._tokens):
             raise OptionError(
-                f"The tokenizer gives id {max(ids)}, but this model only knows ids 0 to {len(self._tokens) - 1}."
+                f"The tokenizer gives a token the id {max(ids)}, but the network has only ids 0 to "
+                f"{len(self._tokens) - 1}."
             )
         return ids
 
     def encode_masked(self, text: str) -> tuple[list[int], list[int]]:
         mask = self.special.mask
         if mask is None:
-            raise OptionError("This model's tokenizer has no mask token, so it cannot fill in words.")
+            raise OptionError("This model cannot fill in words, because its tokenizer has no mask token.")
         ids = self.framed(self.encode_ids([text.replace(MASK_TEXT, self._tokens[mask])])[0])
         return ids, [place for place, id in enumerate(ids) if id == mask]
 
     def fill(self, text: str, ids: Sequence[int], places: Sequence[int], chosen: Sequence[int]) -> str:
-        """Fill in the masks of a text. The rest stays as it was written, even if the tokens are in lower case."""
+        """Return a text with its masks filled in; the rest stays as written, even if the tokenizer lower-cases it."""
         before, *parts = text.split(MASK_TEXT)
         for id, part in zip(chosen, parts, strict=True):
             piece = self.following([id])
@@ -234,7 +235,7 @@ def read_foreign(folder: Path, size: int, ids: Mapping[str, int | None]) -> Fore
 
 def spaced_tokenizer(entries: Sequence[str], names: Mapping[str, str], ends: bool) -> ForeignTokenizer:
     """Make a tokenizer for tokens separated by spaces. ``names`` are the tokens for the start, the end and unknown
-    words; ``ends`` says whether the end token is added to a text that is read."""
+    words; ``ends`` says whether the model expects the end token after a text that it reads."""
     vocabulary = {entry: id for id, entry in enumerate(entries)}
     for name in names.values():
         if name not in vocabulary:
@@ -360,7 +361,7 @@ def _from_text(text: str, where: str) -> tokenizers.Tokenizer:
 
 
 def config_name(name: str) -> str:
-    """Return the name of the file beside a tokenizer.json that says which tokens have which roles."""
+    """Return the name of the file beside a tokenizer.json that names its special tokens, such as start and end."""
     return name.replace("tokenizer.json", "tokenizer_config.json")
 
 
@@ -374,7 +375,7 @@ def _check_ids(text: str, path: str) -> None:
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
         raise FileError(f"{path} is not a tokenizer.json: it does not describe a vocabulary.") from None
     if any(type(id) is not int or not 0 <= id < 2 * len(ids) + 1000 for id in ids):
-        raise FileError(f"{path} has ids far beyond its {len(ids)} entries.")
+        raise FileError(f"{path} has {len(ids):,} entries, but an id that is negative or far above that number.")
 
 
 def _text(path: Path) -> str:

@@ -5,8 +5,8 @@ a separate piece ("character", "byte"). Only "word" collapses a run of white spa
 add a space in front of every text, so that a word is the same piece at the start of a sentence as elsewhere.
 
 Punctuation is always split from letters, so words are what a reader would call words. Chinese and Japanese have no
-spaces between words, so the kind "word" treats each character as a word. Splitting at marks also means that no text
-can produce a special token: "<s>" in a text is split into "<", "s" and ">", and no learned piece joins them.
+spaces between words, so the kind "word" treats each character as a word. Because every punctuation mark is split off,
+no text can produce a special token: "<s>" in a text is split into "<", "s" and ">", and no learned piece joins them.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ KINDS = {
 def empty_tokenizer(
     kind: str, lowercase: bool, model: models.Model | None = None, whole_runs: bool = False
 ) -> tokenizers.Tokenizer:
-    """Return a tokenizer with this model, by default with the special tokens only. With `whole_runs`, "word" treats a
-    run of Chinese characters as one word, as it did in the first version of Saccade.
+    """Return a tokenizer of this kind with the vocabulary of `model`, by default only the special tokens. With
+    `whole_runs`, "word" treats a run of Chinese characters as one word, as it did in the first version of Saccade.
 
-    The special tokens are plain entries of the model, not the library's "added tokens", which the library would look
-    for in every text.
+    The special tokens are plain entries of the vocabulary, not "added tokens" of the library `tokenizers`, which the
+    library would look for in every text.
     """
     flags = KINDS[kind]
     inner = tokenizers.Tokenizer(_model(kind, []) if model is None else model)
@@ -97,7 +97,8 @@ def _model(kind: str, pieces: Iterable[str], merges: Iterable[tuple[str, str]] =
 def learn(
     kind: str, texts: Iterable[str], vocabulary_size: int, lowercase: bool, min_frequency: int
 ) -> tokenizers.Tokenizer:
-    """Learn the vocabulary of a tokenizer from these texts. The same texts always give the same tokenizer."""
+    """Return a tokenizer of this kind, with a vocabulary learned from these texts. The same texts always give the same
+    tokenizer."""
     room = vocabulary_size - len(SPECIAL_TOKENS)
     inner = empty_tokenizer(kind, lowercase)
     if kind == "byte":

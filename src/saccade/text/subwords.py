@@ -1,7 +1,8 @@
 """Byte-pair encoding (Sennrich et al. 2016): learn a vocabulary of subwords, which are sequences of bytes.
 
-A vocabulary must be text, so each byte is represented by a letter, in the same way as in the library's ByteLevel: a
-printable Latin-1 character represents itself, and the other bytes get the letters from U+0100 on, in order.
+A vocabulary must be text, so each byte is represented by a letter, in the same way as by ``ByteLevel`` of the library
+`tokenizers`: a byte that is a printable Latin-1 character is represented by that character, and the other bytes by the
+letters from U+0100 on, in order.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ _BYTES = {letter: byte for byte, letter in enumerate(BYTE_LETTERS)}
 
 
 def letters_to_bytes(subword: str) -> bytes:
-    """Return the bytes that the letters of a subword represent. Any other letter represents itself."""
+    """Return the bytes that the letters of a subword represent; any other letter is encoded in UTF-8."""
     return b"".join(bytes([_BYTES[letter]]) if letter in _BYTES else letter.encode() for letter in subword)
 
 
 def learn_subwords(
     splitter: tokenizers.Tokenizer, texts: Iterable[str], count: int, min_frequency: int
 ) -> tuple[list[str], list[tuple[str, str]]]:
-    """Learn at most ``count`` subwords, and return them and the pairs that encoding merges, in the order of merging.
+    """Learn at most ``count`` subwords from texts. Return the subwords, and the pairs of subwords that are merged to
+    encode a text, in the order of merging.
 
     ``splitter`` splits the texts into words. The 256 bytes come first and in order, so that a byte has the same id in
     every vocabulary.

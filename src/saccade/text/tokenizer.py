@@ -1,6 +1,6 @@
-"""Convert text to ids and back, with Hugging Face `tokenizers`. All four kinds can restore the original text.
+"""Convert text to ids and back, with Hugging Face `tokenizers`; ``kinds.py`` describes the four kinds of tokenizer.
 
-The tokenizers of pretrained models are in ``foreign.py``, and have the same methods.
+The tokenizers of pretrained models, which have the same methods, are in ``foreign.py``.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Tokenizer:
 
         "bpe" is byte-pair encoding (Sennrich et al. 2016), which needs room for the 256 bytes. "word" and "character"
         keep the most frequent words or characters, and the others become UNKNOWN. "byte" is the 256 bytes, so nothing
-        is learned. Entries that occur less than `min_frequency` times are left out.
+        is learned. Entries that occur fewer than `min_frequency` times are left out.
         """
         if kind not in KINDS:
             raise UnknownNameError("tokenizer kind", kind, KINDS)
@@ -152,29 +152,30 @@ class Tokenizer:
 
     @property
     def pair_frame(self) -> PairFrame:
-        """The tokens around two texts that are read as one."""
+        """The tokens that the model expects before, between and after two texts that it reads as one sequence."""
         return PairFrame((), (END,), (), has_types=False)
 
     def framed(self, ids: Sequence[int]) -> list[int]:
-        """Add the tokens that the model expects before and after every text, if any."""
+        """Return the ids of a text with those of the tokens that the model expects before and after it, if any."""
         before, after = self.frame
         return [*before, *ids, *after]
 
     @property
     def before(self) -> int:
-        """How many tokens `framed` puts in front of a text (`ended` too, in tokenizers of pretrained models)."""
+        """How many tokens `framed` puts in front of a text; in tokenizers of pretrained models, `ended` does too."""
         return len(self.frame[0])
 
     def ended(self, ids: Sequence[int]) -> list[int]:
-        """Return the ids of a source text, followed by the end token, as models that write another text expect it."""
+        """Return the ids of a source text, followed by the end token, as a model that turns it into another text
+        expects it."""
         return [*ids, END]
 
     def encode_masked(self, text: str) -> tuple[list[int], list[int]]:
         """Return the ids of a text as the model reads it, with the mask id for each ``[MASK]``, and the positions of
         those masks.
 
-        Every kind of tokenizer treats the placeholder as a separate word, of one or several pieces, which become one
-        mask.
+        While the text is split, a placeholder stands for ``[MASK]``. Every kind of tokenizer treats it as a separate
+        word, of one or several pieces, which become one mask.
         """
         cut = text.replace(MASK_TEXT, PLACEHOLDER)
         encoding = self.encode(cut)
@@ -193,7 +194,8 @@ class Tokenizer:
         return ids, places
 
     def fill(self, text: str, ids: Sequence[int], places: Sequence[int], chosen: Sequence[int]) -> str:
-        """Fill in the masks of a text with the tokens ``chosen``; ``ids`` and ``places`` come from `encode_masked`."""
+        """Return a text with its masks filled in with the tokens ``chosen``; ``ids`` and ``places`` come from
+        `encode_masked`."""
         filled = dict(zip(places, chosen, strict=True))
         return self.decode(filled.get(place, id) for place, id in enumerate(ids))
 
@@ -237,7 +239,8 @@ class Tokenizer:
         return spans
 
     def words(self, ids: Iterable[int]) -> list[int]:
-        """Return the number of the word that each id belongs to, even if `encode` would split the text differently."""
+        """Return the number of the word that each id belongs to, from 0. The ids need not be those into which `encode`
+        would split the text."""
         words, inside = [-1], False  # before the first token
         for id in ids:
             surface = self._surface[id].decode("utf-8", errors="replace")
@@ -251,12 +254,13 @@ class Tokenizer:
         return (self._inner.to_str(pretty=True) + "\n").encode()
 
     def files(self, name: str = "tokenizer.json") -> dict[str, bytes]:
-        """Return the files that a model folder needs for this tokenizer; ``name`` is the name of the tokenizer.json."""
+        """Return the content of the files that a model folder needs for this tokenizer; ``name`` is the name of the
+        tokenizer.json."""
         return {name: self.to_bytes()}
 
     @classmethod
     def from_bytes(cls, data: bytes, where: str) -> Tokenizer:
-        """Restore a tokenizer from what `to_bytes` returned. Errors name `where` the data was found."""
+        """Restore a tokenizer from what `to_bytes` returned; error messages call the data ``where``."""
         try:
             text = data.decode("utf-8")
             _check_parts(json.loads(text), where)
@@ -346,7 +350,7 @@ def _kind_of(path: str | Path, inner: tokenizers.Tokenizer) -> str:
         raise FileError(f"{path} is the tokenizer.json of another program, not one that Saccade saved.")
     vocabulary = inner.get_vocab(with_added_tokens=False)
     if any(vocabulary.get(token) != id for id, token in enumerate(SPECIAL_TOKENS)):
-        raise FileError(f"{path} does not have {', '.join(SPECIAL_TOKENS)} as its first ids, counting from 0.")
+        raise FileError(f"{path} does not have {', '.join(SPECIAL_TOKENS)} as its first entries, with ids from 0 on.")
     if sorted(vocabulary.values()) != list(range(len(vocabulary))):
         raise FileError(f"{path} skips or repeats an id among its {len(vocabulary)} entries.")
     return kind

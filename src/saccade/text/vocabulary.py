@@ -1,4 +1,4 @@
-"""Vocabularies of whole words (split as in the training data) or of characters."""
+"""Vocabularies of whole words, as the training data splits them, or of characters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ class Vocabulary:
 
     @classmethod
     def train(cls, entries: Iterable[str], size: int, min_frequency: int = 1) -> Vocabulary:
-        """Keep the most frequent entries, at most ``size``; ties are broken alphabetically."""
+        """Return a vocabulary of the most frequent entries, at most ``size``, that occur at least ``min_frequency``
+        times; ties are broken alphabetically."""
         counts = Counter(entries)
         ordered = sorted(counts, key=lambda entry: (-counts[entry], entry))
         return cls([entry for entry in ordered[:size] if counts[entry] >= min_frequency])
@@ -45,7 +46,7 @@ class Vocabulary:
 
     @classmethod
     def from_bytes(cls, data: bytes, where: str) -> Vocabulary:
-        """Restore a vocabulary from what `to_bytes` returned. Errors name `where` the data was found."""
+        """Restore a vocabulary from what `to_bytes` returned; error messages call the data ``where``."""
         try:
             entries = json.loads(data)
         except ValueError as error:

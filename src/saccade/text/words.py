@@ -1,7 +1,7 @@
-"""Split a text into words in the same way as the training data does.
+"""Split a text into words in the same way as the training data is split.
 
 Each corpus splits words in its own way: one keeps "don't" as one word, another splits it into "do" and "n't". Looking
-up words in the vocabulary of the training data shows which way to split.
+up words in the vocabulary of the training data shows how it was split.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def split_words(text: str, known: Vocabulary) -> list[str]:
     """Split a text into words, given the words of a corpus, most frequent first.
 
     White space separates words. A known word stays as it is ("U.S."), unless the parts around its apostrophe are known
-    words that are more frequent: even a corpus that splits "it's" often contains a few that were not split.
+    words that are more frequent, because even a corpus that splits "it's" often has a few that were left whole.
 
     If a word is not known, punctuation marks at its start and end become words of their own ("(hello)," -> ( hello )
     ,). Then it is split at an apostrophe, or one letter before it, if the rest is a known word ("don't" -> do n't,
