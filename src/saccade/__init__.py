@@ -1,4 +1,4 @@
-"""Saccade: attention models that you can see through.
+"""Saccade: a toolkit that trains and runs attention models, and shows exactly what they attend to.
 
 output = saccade.attend(query, key, value, mask=saccade.causal)
 

@@ -17,7 +17,7 @@ __all__ = ["data"]
 def data(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME|split", help="Name of a data set; without a name, all data sets are listed."),
+        typer.Argument(metavar="NAME|split", help="Name of a data set, or split; by default, list all data sets."),
     ] = None,
     run: Annotated[
         Path | None, typer.Argument(metavar="RUN", help="Folder of a run, for saccade data split.", show_default=False)
@@ -26,15 +26,15 @@ def data(
         Path | None,
         typer.Option("--from", help="Copy the files from this folder instead of downloading them.", show_default=False),
     ] = None,
-    to: Annotated[Path, typer.Option(help="Folder for the data.")] = Path("data"),
+    to: Annotated[Path, typer.Option(help="Folder to write the data to.")] = Path("data"),
     checksums: Annotated[
         bool, typer.Option("--checksums", help="Also list the SHA-256 checksum of every file.")
     ] = False,
 ) -> None:
     """List public data sets, or download and verify one.
 
-    With --from, the files are copied from a folder instead. With split, the examples that a run was trained, validated
-    and tested on are written to files.
+    With --from, the files are copied from a folder instead of downloaded. `saccade data split RUN` writes the examples
+    that a run was trained, validated and tested on to files.
 
     \b
     Examples:
@@ -98,4 +98,4 @@ def _list(checksums: bool) -> None:
         shown.print(f"{name}: {entry.size / 1e6:.1f} MB, {counted(len(entry.files), 'file')}, {how}", markup=False)
         for line in (entry.what, f"from {entry.source}", f"terms: {entry.terms}"):
             shown.print(Padding(Text(line), (0, 0, 0, 4)), soft_wrap=False)
-    shown.print("Set SACCADE_DATA to the folder with the data sets; recipes look there.")
+    shown.print("Recipes look for data sets in the folder that the environment variable SACCADE_DATA names.")

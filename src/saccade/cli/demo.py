@@ -24,8 +24,8 @@ def demo(
 ) -> None:
     """Train a small translator, and show what it attends to.
 
-    It learns the built-in English-French corpus. If the folder already contains the trained model, it is not trained
-    again.
+    The translator is trained on the built-in English-French corpus. If the folder already contains the trained model,
+    it is not trained again.
 
     \b
     Example:
@@ -44,8 +44,9 @@ def demo(
     )
     pronoun, bank = (result["kinds"][kind] for kind in ("pronoun", "bank"))
     shown.print(
-        f"Two hard kinds of sentence, translated exactly right: {pronoun[0]} of {pronoun[1]} with a pronoun whose "
-        f"gender depends on another word, and {bank[0]} of {bank[1]} in which another word decides what 'bank' means.\n"
+        f"Of the hard sentences, it translated exactly right: {pronoun[0]} of the {pronoun[1]} with a pronoun whose "
+        f"gender depends on another word, and {bank[0]} of the {bank[1]} in which another word decides what 'bank' "
+        "means.\n"
     )
     shown.print(SENTENCE, markup=False)
     answer = saccade.open(output, resolve_device(device)).predict([SENTENCE])[0]

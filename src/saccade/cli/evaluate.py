@@ -34,7 +34,10 @@ Lowercase = Annotated[bool, typer.Option("--lowercase", help="Ignore the differe
 Beam = Annotated[int | None, typer.Option(help="Number of hypotheses kept at each step; 1 is greedy search.")]
 GoldAlignments = Annotated[
     Path | None,
-    typer.Option(help="File of gold alignments, one line per pair, such as 0-0 1-2 or 1p2.", show_default=False),
+    typer.Option(
+        help="File of correct word alignments, one line per pair of texts, such as 0-0 1-2; 1p2 is a possible link.",
+        show_default=False,
+    ),
 ]
 Pictures = Annotated[Path | None, typer.Option(help="Write pictures, such as a confusion matrix, to this folder.")]
 ScoreFolder = Annotated[
@@ -68,8 +71,9 @@ def evaluate(
 ) -> None:
     """Score a model on data that it has not seen.
 
-    Translations are scored by BLEU and chrF (sacrebleu, with signatures), other tasks by the scores that suit them.
-    With --alignments, also print the precision, recall and error rate of the model's alignment of the references.
+    Translations are scored by BLEU and chrF (computed by sacrebleu, whose signatures are printed), other tasks by the
+    scores that suit them. With --alignments, also print the precision, recall and error rate of the links between words
+    that the model's attention gives for the source texts and their reference translations.
 
     \b
     Examples:
@@ -114,7 +118,7 @@ def score(
 ) -> None:
     """Print the log-probability of each given translation.
 
-    The perplexity of all of them is printed as well, on stderr.
+    The perplexity of all translations together is printed on stderr.
 
     \b
     Example:
@@ -141,7 +145,7 @@ def compare(
 ) -> None:
     """Compare two translation models on the same texts.
 
-    The method is paired bootstrap resampling (Koehn 2004).
+    Print the scores of both, and how likely a difference this large is by chance: a paired bootstrap test (Koehn 2004).
 
     \b
     Example:

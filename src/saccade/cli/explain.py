@@ -29,7 +29,7 @@ def explain(
             "or channels."
         ),
     ] = None,
-    mask: Annotated[str | None, typer.Option(help="Mask: none, causal or window:R.")] = None,
+    mask: Annotated[str | None, typer.Option(help="Mask: none, causal or window:R (R keys on each side).")] = None,
     score: Annotated[str | None, typer.Option(help="Score: dot, scaled_dot, cosine or equal.")] = None,
     weights: Annotated[str | None, typer.Option(help="Weights: softmax, relu, sparsemax, hard or lookup.")] = None,
     heads: Annotated[

@@ -1,4 +1,4 @@
-"""``saccade export``: write a model for another library."""
+"""``saccade export``: write a model in the format of another library."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def export(
         ),
     ] = None,
 ) -> None:
-    """Write a model for another library.
+    """Write a model in the format of another library.
 
-    That library then opens the result, and its answers are compared with Saccade's. If they differ by more than
-    rounding, nothing is written. A model that the format cannot express is refused.
+    Before the folder is written, that library opens the model, and its answers are compared with Saccade's. If they
+    differ by more than rounding, nothing is written. A model that the format cannot express is refused.
 
     \b
     Examples:

@@ -85,9 +85,10 @@ def answer_file(
 
 
 def scoring_job(model: str, given: Sequence[Path], details: dict[str, Any], folder: Path, processes: Processes) -> Path:
-    """Begin a scoring job for these files in a folder, or continue it; return the subfolder for results of its parts.
+    """Begin or continue, in ``folder``, a job that scores a model on the files ``given``.
 
-    ``details`` lists what the results depend on in addition to the model and the files.
+    Return the subfolder in which the results of its parts are stored. ``details`` lists what the results depend on in
+    addition to the model and the files.
     """
     job = {"model": bundle_identity(Path(model)), "inputs": [_checksum(path) for path in given], **details}
     processes.lead(lambda: _claim(folder, job))
@@ -108,8 +109,8 @@ def _claim(folder: Path, job: dict[str, Any]) -> None:
         different = sorted(key for key in {*kept, *job} if kept.get(key) != job.get(key))
         if different:
             raise OptionError(
-                f"{folder} contains the results of a different job (other {', '.join(different)}); give another folder "
-                "with -o."
+                f"{folder} contains the results of a different job, which differs in: {', '.join(different)}; give "
+                "another folder with -o."
             )
     elif folder.exists() and any(folder.iterdir()):
         raise OptionError(f"{folder} is not empty; give a new or empty folder with -o.")

@@ -1,4 +1,4 @@
-"""``saccade lab``: run the claims of the lectures as experiments."""
+"""``saccade lab``: test the claims of the lectures by experiments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from saccade.errors import OptionError
 
 __all__ = ["lab"]
 
-HELP = """Run the claims of the lectures as experiments that can fail.
+HELP = """Test the claims of the lectures by experiments, which may refute them.
 
 \b
 Example:
@@ -22,7 +22,9 @@ Example:
 lab = typer.Typer(help=HELP, rich_markup_mode=None)
 
 Folder = Annotated[Path, typer.Option("--output", "-o", help="Folder for the results, as JSON and pictures.")]
-Seeds = Annotated[int, typer.Option(min=1, max=100, help="Random seeds; at least 3 give a useful interval.")]
+Seeds = Annotated[
+    int, typer.Option(min=1, max=100, help="Number of random seeds; a useful confidence interval needs at least 3.")
+]
 Quick = Annotated[bool, typer.Option("--quick", help="Run for a small fraction of the time, for a first impression.")]
 
 
@@ -50,7 +52,7 @@ def run(
     seeds: Seeds = 3,
     quick: Quick = False,
 ) -> None:
-    """Run experiments, and continue those that were stopped.
+    """Run the named experiments; those that were stopped earlier are continued.
 
     \b
     Example:
@@ -69,7 +71,7 @@ def run(
 
 @lab.command("all", cls=Command)
 def run_all(output: Folder = Path("lab"), seeds: Seeds = 3, quick: Quick = False) -> None:
-    """Run all experiments, and continue those that were stopped.
+    """Run all experiments; those that were stopped earlier are continued.
 
     \b
     Example:

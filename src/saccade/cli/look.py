@@ -65,11 +65,15 @@ HeadName = Annotated[
     str | None, typer.Option(help="The number of a head, or mean or max over all heads.", show_default=False)
 ]
 Word = Annotated[str | None, typer.Option(help="Show what this word (or the token at this position) attends to.")]
-Words = Annotated[bool, typer.Option("--words/--pieces", help="Show whole words, or the pieces that they are made of.")]
+Words = Annotated[
+    bool, typer.Option("--words/--pieces", help="Show whole words, or the tokens that the tokenizer splits them into.")
+]
 Rows = Annotated[
     str | None, typer.Option(help="Show only the queries in this range, such as 100:356.", show_default=False)
 ]
-Columns = Annotated[str | None, typer.Option(help="Show only the keys in this range.", show_default=False)]
+Columns = Annotated[
+    str | None, typer.Option(help="Show only the keys in this range, such as 100:356.", show_default=False)
+]
 Against = Annotated[
     str | None,
     typer.Option(help="Subtract the attention for this other text, to show the difference.", show_default=False),
@@ -86,10 +90,12 @@ WithoutLink = Annotated[
 Replace = Annotated[
     str | None, typer.Option(metavar="WORD=OTHER", help="Replace a word in the text with another.", show_default=False)
 ]
-MaxTokens = Annotated[int | None, typer.Option(help="Maximum length of a continuation, in tokens.", show_default=False)]
-Html = Annotated[Path | None, typer.Option(help="Write an interactive page.", show_default=False)]
+MaxTokens = Annotated[
+    int | None, typer.Option(help="Maximum length of a generated continuation, in tokens.", show_default=False)
+]
+Html = Annotated[Path | None, typer.Option(help="Write an interactive web page to this file.", show_default=False)]
 Numbers = Annotated[
-    Path | None, typer.Option(help="Write the exact weights as .npy or .safetensors.", show_default=False)
+    Path | None, typer.Option(help="Write the exact weights to this .npy or .safetensors file.", show_default=False)
 ]
 Dark = Annotated[bool, typer.Option("--dark", help="Give saved figures and pages a dark background.")]
 
@@ -121,7 +127,7 @@ def look(
 ) -> None:
     """Show what a model attended to.
 
-    There is one row per word of its answer and one column per word of the text. Other views show any layer and head.
+    By default, a row is a word of the answer, and a column a word of the text. Other views show any layer and head.
     With --without-head, --without-link or --replace, show the answer and its probabilities before and after the change.
 
     \b

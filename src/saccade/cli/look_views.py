@@ -29,7 +29,7 @@ _BAR_STEPS = 1000
 
 @dataclass(frozen=True)
 class Wanted:
-    """What to show, and which files to write."""
+    """The choices of the user of ``saccade look``: what to show, and which files to write."""
 
     view: str
     layer: str | None
@@ -71,7 +71,7 @@ def read_part(option: str, given: str | None) -> slice:
 
 
 def show_view(view: View, wanted: Wanted, layer: str, answer: str | None = None) -> None:
-    """Print the answer and one view of it, then write the files; ``layer`` is the default layer."""
+    """Print the answer and one view of its attention, then write the files; ``layer`` is shown if none was chosen."""
     name = wanted.layer or layer
     view.heads(name)  # raises an error if there is no such layer
     row = find_places(view.rows[name], wanted.word)[0] if wanted.word is not None else 0
@@ -103,7 +103,7 @@ def show_view(view: View, wanted: Wanted, layer: str, answer: str | None = None)
 
 
 def show_difference(view: View, other: View, wanted: Wanted, layer: str, answers: Sequence[str]) -> None:
-    """Print the largest differences in attention between two inputs, over the tokens that both contain."""
+    """Print the answers to two inputs and the largest differences in attention, between tokens that both contain."""
     name = wanted.layer or layer
     found = view.difference(other, name, wanted.head, words=wanted.words)
     if not found.values.numel():

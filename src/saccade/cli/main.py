@@ -33,7 +33,7 @@ from saccade.errors import OptionError, SaccadeError
 __all__ = ["app", "main"]
 
 START = """\
-Saccade: attention models that you can see through. Start here:
+Saccade trains attention models and shows what they attend to. Start here:
 
   saccade demo                          train a translator, and look inside it
   saccade look runs/demo "The black cat ate the mouse."
@@ -99,8 +99,8 @@ def _join_torchrun() -> None:
         sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     elif _restarts_may_fail(os.environ):
         print(
-            "Note: torchrun may restart the processes, which often fails in PyTorch 2.13 unless the environment has "
-            "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 when torchrun begins.",
+            "Note: torchrun may restart the processes if one fails. In PyTorch 2.13, such a restart often fails unless "
+            "the environment variable TORCH_DISABLE_SHARE_RDZV_TCP_STORE was set to 1 before torchrun was started.",
             file=sys.stderr,
         )
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -164,7 +164,7 @@ def start(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Attention models that you can see through.
+    """Train attention models, run them, and see what they attend to.
 
     Example: saccade demo
     """

@@ -11,8 +11,9 @@ __all__ = ["open_folder"]
 def open_folder(model: Model) -> None:
     """Show what a model is and what it can do.
 
-    This prints its family, its sizes, its tokenizer and its abilities. Besides models that Saccade trained, it opens
-    folders in Hugging Face's layout: a config.json, weights as safetensors, and a tokenizer.
+    This prints its architecture (family), its task, its sizes, its vocabularies, and the library that runs it. Besides
+    models that Saccade trained, this opens folders in Hugging Face's layout: a config.json, weights as safetensors, and
+    a tokenizer.
 
     \b
     Examples:

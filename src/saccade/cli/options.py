@@ -51,17 +51,17 @@ __all__ = [
     "several_or_one",
 ]
 
-Model = Annotated[str, typer.Argument(metavar="MODEL", help="A model folder or a run folder.")]
+Model = Annotated[str, typer.Argument(metavar="MODEL", help="Folder of a model or of a training run.")]
 Device = Annotated[str, typer.Option(help="Device to run on: auto, cpu, cuda or mps.")]
 Precision = Annotated[str, typer.Option(help="Precision of matrix products: fp32, bf16 or int8 (by CTranslate2).")]
 Engine = Annotated[
     str,
     typer.Option(
-        help="What runs the model: torch, ctranslate2, transformers, or auto (torch; ctranslate2 for int8, and "
-        "for large files of `predict`; transformers for models that Saccade's networks cannot express)."
+        help="Library that runs the model: torch, ctranslate2, transformers, or auto (torch; ctranslate2 for int8, and "
+        "if predict reads a large file; transformers for models that Saccade's own networks cannot represent)."
     ),
 ]
-Workers = Annotated[int, typer.Option(help="Number of CPU processes that share the texts of a file.", min=1, max=256)]
+Workers = Annotated[int, typer.Option(help="Number of CPU processes among which inputs are divided.", min=1, max=256)]
 Source = Annotated[Path | None, typer.Option(help="File of source texts, one per line.", show_default=False)]
 Target = Annotated[
     Path | None, typer.Option(help="File of the translations of the source texts, one per line.", show_default=False)
@@ -102,7 +102,9 @@ Separator = Annotated[
 OwnOptions = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", help="Set an option of this kind of model only, such as samples=5. Repeatable.", show_default=False
+        "--set",
+        help="Set an option that only this kind of model has, such as samples=5. Repeatable.",
+        show_default=False,
     ),
 ]
 #: The maximum number of unknown words, or of empty answers, that a note lists.
@@ -132,7 +134,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def resolve_device(name: str) -> str:
-    """The device to use; auto is the fastest one available."""
+    """Return the name of the device to use; ``auto`` stands for cuda, mps or cpu, the first that is available."""
     import torch
 
     available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
@@ -146,7 +148,7 @@ def resolve_device(name: str) -> str:
 
 
 def several_or_one(device: str) -> tuple[Processes, str]:
-    """The processes that share a command, and the device of this process."""
+    """Return the processes that share the work (several if torchrun started them), and the device of this process."""
     from saccade.training.distributed import DistributedSettings, this_process
 
     processes = this_process()
@@ -171,15 +173,17 @@ def data_table(
     data: Sequence[Path],
     columns: str | None,
 ) -> dict[str, Any]:
-    """The ``[data]`` table of a recipe, from --source and --target or from --data and --columns."""
+    """Return the ``[data]`` table of a recipe, from --source and --target or from --data and --columns."""
     if data and not sources and not targets:
         return reader.table(data, columns)
     if sources and targets and len(sources) != len(targets):
-        raise OptionError(f"Each --source needs a --target; there are {len(sources)} and {len(targets)}.")
+        raise OptionError(
+            f"Each --source needs a --target; {len(sources)} --source and {len(targets)} --target were given."
+        )
     if sources and targets and not data and "source" in reader.settings.model_fields:
         return reader.table([file for pair in zip(sources, targets, strict=True) for file in pair], columns)
     if "source" in reader.settings.model_fields:
-        raise OptionError("Give --source and --target, or --data with one table that contains both sides.")
+        raise OptionError("Give --source and --target, or --data with one table of source and target texts.")
     raise OptionError("Give the file with --data; --source and --target do not apply to this task.")
 
 
@@ -192,7 +196,7 @@ def examples_of(
     encoding: str | None,
     separator: str | None = None,
 ) -> list[Any]:
-    """Read the examples that these options name, in the same way as the training data but without dropping any."""
+    """Return the examples in these files, read like the training data of the model, but without leaving any out."""
     from saccade.data.lines import ChosenEncoding, InheritedEncoding
     from saccade.data.tables import ChosenSeparator
     from saccade.tasks.base.model_folder import bundle_recipe
@@ -228,7 +232,10 @@ def examples_of(
 
 
 def read_inputs(given: str, opened: Predictor) -> tuple[list[Any], bool]:
-    """The inputs that an argument stands for, and whether they came from a file; ``-`` is standard input."""
+    """Return the inputs that an argument stands for: a text, a file, or ``-`` for standard input.
+
+    Also return whether they were read from a file or from standard input.
+    """
     path = None if given == "-" else _existing(given)
     if given == "-" or path is not None:
         inputs, said = opened.read_stream(sys.stdin.buffer) if path is None else opened.read_file(path)
@@ -262,10 +269,10 @@ def given_only(**options: Any) -> dict[str, Any]:
 def refuse_unknown(
     options: dict[str, Any], opened: Predictor, offered: Collection[str], *, scoring: bool = False
 ) -> None:
-    """Refuse options that do not apply to the model or have a wrong value; the error lists the ``offered`` options
-    that do apply.
+    """Raise an error if an option does not apply to the model or has a wrong value. The error lists those options of
+    the command (``offered``) that do apply.
 
-    With ``scoring``, the options of the model's evaluation apply too.
+    With ``scoring``, the options of the model's evaluation apply as well.
     """
     known = [*opened.options.model_fields, *(opened.scoring.model_fields if scoring else ())]
     for name in options:

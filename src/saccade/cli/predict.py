@@ -44,7 +44,7 @@ __all__ = ["predict"]
 Inputs = Annotated[
     str, typer.Argument(metavar="TEXT|FILE|-", help="A text, a file of texts or images, or - for standard input.")
 ]
-Beam = Annotated[int | None, typer.Option(help="Hypotheses kept in beam search; 1 is greedy search.")]
+Beam = Annotated[int | None, typer.Option(help="Number of hypotheses kept in beam search; 1 is greedy search.")]
 NBest = Annotated[int | None, typer.Option(help="Number of answers per input, at most the beam size.")]
 LengthPenalty = Annotated[
     float | None,
@@ -63,19 +63,23 @@ TopP = Annotated[
     float | None, typer.Option(help="Sample only from the most likely tokens that together have this probability.")
 ]
 Seed = Annotated[int | None, typer.Option(help="Random seed for sampling.")]
-MaxTokens = Annotated[int | None, typer.Option(help="Maximum length of a continuation, in tokens.")]
-Stop = Annotated[list[str] | None, typer.Option(help="End a continuation before this text. Repeatable.")]
+MaxTokens = Annotated[int | None, typer.Option(help="Maximum length of a generated continuation, in tokens.")]
+Stop = Annotated[
+    list[str] | None,
+    typer.Option(help="End a continuation when the model writes this text, which is left out. Repeatable."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 Format = Annotated[
     str | None,
     typer.Option(
         "--format",
-        help="Print answers in another format: csv for paths of agents; dbn, ct or matrix for base pairs.",
+        help="Format of the answers: csv for trajectories of agents; dbn, ct or matrix for base pairs.",
         show_default=False,
     ),
 ]
 Alignments = Annotated[
-    bool, typer.Option("--alignments", help="Add the links between source and target words, such as 0-0 1-2.")
+    bool,
+    typer.Option("--alignments", help="Add the word alignment, as pairs of source and target positions (0-0 1-2)."),
 ]
 AnswerFolder = Annotated[
     Path | None,
@@ -96,7 +100,9 @@ InputColumns = Annotated[
         show_default=False,
     ),
 ]
-Lines = Annotated[bool, typer.Option("--lines", help="Read each line of the file as one text, whatever it looks like.")]
+Lines = Annotated[
+    bool, typer.Option("--lines", help="Read each line of the file as one text, even if the file looks like a table.")
+]
 
 
 def predict(

@@ -36,9 +36,9 @@ def evaluate_model(
     processes: Processes,
     parts: Path | None = None,
 ) -> None:
-    """Print the scores of a model, and draw them in the folder ``pictures`` if it is given.
+    """Print the scores of a model; if the folder ``pictures`` is given, also write pictures of them there.
 
-    ``parts`` is the folder of a job where results are kept, so that the job can continue.
+    ``parts`` is the folder in which a job stores the results of its parts, so that it can continue after a stop.
     """
     finished = None if parts is None else parts.with_name(SCORES)
     if finished is not None and pictures is None and finished.exists():
@@ -85,7 +85,9 @@ def compare_models(
     first: str, second: str, opened: dict[str, TranslatesText], pairs: list[Any], lowercase: bool, beam: int | None
 ) -> None:
     if len(pairs) < 2:
-        raise OptionError("A paired bootstrap needs at least 2 pairs, and preferably hundreds; only 1 was given.")
+        raise OptionError(
+            "A paired bootstrap test needs at least 2 pairs of texts, and preferably hundreds; only 1 was given."
+        )
     systems: list[tuple[str, Sequence[str]]] = [
         (name, _translate(opened[name], pairs, beam)) for name in (first, second)
     ]
@@ -115,7 +117,7 @@ def open_translator(model: str, device: str) -> TranslatesText:
     """Open a model, and refuse it if it does not translate."""
     opened = saccade.open(model, resolve_device(device))
     if not isinstance(opened, TranslatesText):
-        raise OptionError(f"{model} does not translate; this command does not apply to {opened.plural}.")
+        raise OptionError(f"{model} is not a translation model; this command does not apply to {opened.plural}.")
     return opened
 
 

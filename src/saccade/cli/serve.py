@@ -1,4 +1,4 @@
-"""``saccade serve``: answer HTTP requests with models, and show the studio in a browser."""
+"""``saccade serve``: answer HTTP requests with models, and show them in a browser, in web pages called the studio."""
 
 from __future__ import annotations
 
@@ -53,14 +53,16 @@ ApiKeyFile = Annotated[
 ]
 TrustedProxies = Annotated[
     list[str] | None,
-    typer.Option("--trusted-proxy", help="Address of a reverse proxy whose X-Forwarded-For is trusted. Repeatable."),
+    typer.Option(
+        "--trusted-proxy", help="Address of a reverse proxy whose X-Forwarded-For header is trusted. Repeatable."
+    ),
 ]
 NoApiKey = Annotated[bool, typer.Option("--no-api-key", help="Answer anyone who can reach the server, without a key.")]
-Runs = Annotated[Path, typer.Option(help="Folder with the runs to show.")]
-Queue = Annotated[int, typer.Option(help="Number of requests that may wait for a model.", min=1)]
+Runs = Annotated[Path, typer.Option(help="Folder with the training runs to show.")]
+Queue = Annotated[int, typer.Option(help="Largest number of requests that may wait for a model.", min=1)]
 Seconds = Annotated[float, typer.Option(help="Time limit for a request, in seconds.", min=0.1)]
 Processes = Annotated[
-    int, typer.Option(help="Number of processes that answer requests; they share the memory of the weights.", min=1)
+    int, typer.Option(help="Number of processes that answer requests; they share one copy of the weights.", min=1)
 ]
 Certificate = Annotated[
     Path | None, typer.Option("--tls-certificate", help="Certificate chain in PEM form, to serve HTTPS.")
@@ -99,8 +101,9 @@ def serve_models(
 ) -> None:
     """Open the studio in a browser, and answer HTTP requests.
 
-    In the studio you can ask a model, see what its answer depends on, and follow the computation number by number.
-    Without a model, the one from `saccade demo` is served, and trained first if necessary.
+    The studio is a set of web pages in which you can give a model inputs, see what its answers depend on, and follow
+    the computation number by number. Without MODEL, the model of `saccade demo` is served, and trained first if
+    necessary.
 
     \b
     Examples:

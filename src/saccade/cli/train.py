@@ -25,7 +25,7 @@ Sources = Annotated[
     list[Path] | None,
     typer.Option(
         "--source",
-        help="File of source texts, one per line. Repeat it for validation and test data.",
+        help="File of source texts, one per line. Give the option again for validation data, and again for test data.",
         show_default=False,
     ),
 ]
@@ -36,7 +36,7 @@ Targets = Annotated[
 Minutes = Annotated[
     float | None,
     typer.Option(
-        help="Measure this machine, and choose a network that trains well in this many minutes.",
+        help="Measure how fast this machine is, and choose a network that can be trained well in this many minutes.",
         min=0.1,
         show_default=False,
     ),
@@ -78,8 +78,8 @@ def train(
 ) -> None:
     """Train a model from a recipe, or directly from data files.
 
-    The data is read and summarised first. Ctrl-C saves and stops. The same command then continues, to the same result
-    as if it had never stopped.
+    The data is read and summarised first. Ctrl-C saves the state of training and stops. If you run the same command
+    again, training continues, and its result is the same as if it had never stopped.
 
     \b
     Examples:
@@ -125,7 +125,7 @@ def _print_split(recipe: Recipe) -> None:
     if validation or test:
         share = f"{100 * data.get('validation', 0):g} % of the training data"
         _say(
-            f"Validation data, which decides which model is best: {validation or share}. "
+            f"Validation data, by which the best model is chosen: {validation or share}. "
             f"Test data, scored once at the end: {test or 'none'}."
         )
 
@@ -163,7 +163,7 @@ def run_session(
 def new(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="DATA", help="Two files with matching lines, or other data that the task reads."),
+        typer.Argument(metavar="DATA", help="Two files whose lines correspond, or other data that the task reads."),
     ],
     columns: Columns = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Recipe file to write.")] = Path("recipe.toml"),
@@ -201,7 +201,7 @@ def new(
         "the number of examples" if minutes is None else f"{counted(minutes, 'minute')} of training on this machine"
     )
     names = " and ".join(str(file) for file in files)
-    heading = f"For {names}; the sizes suit {reason}."
+    heading = f"A recipe for {names}; the sizes of the model suit {reason}."
     text = commented(recipe, [heading, f"Training takes {takes} on the machine where this was written."])
     try:
         output.write_text(text, encoding="utf-8")
