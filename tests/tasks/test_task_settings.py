@@ -73,7 +73,7 @@ def test_a_run_that_begins_from_a_model_of_its_task_has_its_own_context() -> Non
         (TextTraining, "guided_alignment", "here: guided_alignment does not apply to this task; leave it out."),
         (ImageTraining, "label_smoothing", "here: label_smoothing does not apply to this task; leave it out."),
         (TextTraining, "validation_sentences", "here: validation_sentences does not apply to this task; leave it out."),
-        (TranslationTraining, "validation_sentences", "here: validation_sentences is now validation_sample."),
+        (TranslationTraining, "validation_sentences", "here: validation_sentences is now called validation_sample."),
     ],
 )
 def test_a_key_of_another_task_is_refused(table: type[TrainingSettings], key: str, said: str) -> None:

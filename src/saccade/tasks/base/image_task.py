@@ -28,7 +28,7 @@ USUAL_PATCHES = 36
 
 
 class ImageState(TaskState):
-    """The state of a task with images: the shape of the training images, the mean and standard deviation of pixels."""
+    """The state of an image task: the shape of the training images, and the mean and standard deviation of pixels."""
 
     shape: Shape
     pixels: Spread

@@ -11,7 +11,7 @@ __all__ = ["model_readme"]
 
 
 def model_readme(bundle: Bundle, recipe: dict[str, Any], result: dict[str, Any]) -> str:
-    """Write the README from the facts of the run, in the usual order of a model card."""
+    """Return the README, written from the facts of the run in the usual order of a model card."""
     given = (
         value for values in recipe["data"].values() for value in (values if isinstance(values, list) else [values])
     )

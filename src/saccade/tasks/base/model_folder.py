@@ -1,4 +1,4 @@
-"""Read and write model folders: the complete model in the usual layout, without any executable code.
+"""Read and write model folders, each of which contains a complete model and no executable code.
 
 A folder contains ``config.json``, ``model.safetensors``, ``tokenizer.json`` (or one tokenizer each for source and
 target), ``recipe.toml``, ``README.md``, and ``manifest.json`` with the SHA-256 of every file.
@@ -140,7 +140,7 @@ def read_bundle(path: Path) -> Bundle:
 
 
 def read_weights(folder: Folder | Path, *, merged: bool = True) -> dict[str, Tensor]:
-    """Read the weights of a Saccade model folder. Unless ``merged``, LoRA's matrices stay separate, as in training."""
+    """Return the weights in a Saccade model folder; LoRA's matrices are added to them only if ``merged`` is True."""
     folder = folder if isinstance(folder, Folder) else open_folder(folder)
     weights = read_tensors(folder, "model.safetensors")
     factors = read_tensors(folder, ADAPTER) if ADAPTER in folder.files else {}
@@ -164,8 +164,8 @@ def open_model(
 
     ``precision`` is the precision of matrix products: fp32, bf16 or int8. ``workers`` is the number of processes that
     share the inputs of ``predict`` on the CPU; ``close()`` ends them. ``engine`` is the library that generates texts:
-    torch, or ctranslate2, which is several times as fast and starts ``workers`` itself; auto uses ctranslate2 only for
-    int8. If Saccade's networks cannot express a model of another library, auto runs the model with transformers.
+    torch, or ctranslate2, which is several times as fast and uses threads as its ``workers``; auto uses ctranslate2
+    only for int8. If Saccade's networks cannot express a model of another library, auto runs it with transformers.
     """
     by = chosen_engine(engine, precision)
     bundle = _read_for(Path(path), by if precision == "fp32" else by or "torch")
@@ -203,8 +203,8 @@ def _read_for(path: Path, engine: str | None) -> Bundle:
 
 
 def bundle_recipe(path: Path, *, any_engine: bool = False) -> dict[str, Any]:
-    """Return the tables of the recipe that a model was trained with. For one of another library, they have the task,
-    its network and its maximum length; with ``any_engine``, also if only transformers can run it."""
+    """Return the tables of the recipe that a model was trained with. For a model of another library, return tables with
+    its task, network and maximum length; if only transformers can run it, this is an error unless ``any_engine``."""
     if _is_foreign(path):
         bundle = _read_for(path, None if any_engine else "torch")
         config = cast(TransformerConfig, bundle.config)

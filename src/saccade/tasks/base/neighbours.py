@@ -1,5 +1,5 @@
-"""The nearest neighbours of an autoencoder: training examples that are saved with the model, each with its code vector,
-so that new inputs can be compared with them."""
+"""Find the training examples nearest to an input of an autoencoder: some training examples are saved with the model,
+each with its code vector, so that new inputs can be compared with them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class NeighbourOptions(Config):
 
 
 class Neighbour(NamedTuple):
-    """A training example whose code is close to that of an input."""
+    """A training example whose code vector is close to that of an input."""
 
     distance: float  # between the two codes
     line: int  # line number in the training file
@@ -58,7 +58,7 @@ class Neighbour(NamedTuple):
 
 @dataclass(frozen=True)
 class NeighbourIndex:
-    """The codes of some training examples, and the texts or images themselves; empty before training."""
+    """The code vectors of some training examples, and the texts or images themselves; empty before training."""
 
     codes: Float[Tensor, "n E"] = field(default_factory=lambda: torch.zeros(0, 1))
     lines: list[int] = field(default_factory=list)
@@ -66,7 +66,7 @@ class NeighbourIndex:
     images: UInt8[Tensor, "n H W C"] | None = None
 
     def nearest(self, code: Float[Tensor, " E"], count: int) -> list[Neighbour]:
-        """Return the examples whose codes are nearest to this one, nearest first."""
+        """Return the ``count`` saved examples whose codes are nearest to this one, nearest first."""
         away = (self.codes - code.to(self.codes)).norm(dim=1)
         best = away.topk(min(count, len(away)), largest=False)
         return [
@@ -80,7 +80,7 @@ class NeighbourIndex:
         ]
 
     def files(self) -> dict[str, bytes]:
-        """Return the files that store the index in the model folder: none if it is empty."""
+        """Return the files that store the index in the model folder, by name; none if the index is empty."""
         if not self.lines:
             return {}
         tensors = {"codes": self.codes.contiguous()}
@@ -108,8 +108,8 @@ class NeighbourIndex:
             raise FileError(f"{where}: the neighbours cannot be read ({error}).") from None
         if not bool(torch.isfinite(codes).all()) or not len(codes) == len(lines):
             raise FileError(
-                f"{where}: there are {len(lines)} neighbours and {len(codes)} codes; there must be one finite code for "
-                "each neighbour."
+                f"{where}: there are {len(lines)} neighbours and {len(codes)} code vectors; each neighbour must have "
+                "one, with finite numbers."
             )
         return cls(codes, lines, texts, found.get("images"))
 

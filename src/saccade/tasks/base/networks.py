@@ -1,4 +1,4 @@
-"""Chooses a network by the ``kind`` in the ``[model]`` table of a recipe; defines networks that several tasks share."""
+"""Choose a network by the ``kind`` in the ``[model]`` table of a recipe; define networks that several tasks share."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class Predictor(ABC):
 
     @property
     def engine_name(self) -> str:
-        """The library that computes the answers."""
+        """The name of the library that computes the answers."""
         return self.bundle.engine if self._engine is None else "CTranslate2"
 
     @property
@@ -105,7 +105,7 @@ class Predictor(ABC):
             self._workers.close()
 
     def describe(self) -> dict[str, str]:
-        """Describe the model for a person: its family or task, what it does, its sizes and its vocabularies."""
+        """Return what people want to know about the model: its family, what it does, its sizes and its vocabularies."""
         bundle = self.bundle
         count = sum(parameter.numel() for parameter in self.model.parameters())
         sizes = [f"{count:,} parameters"]
@@ -158,14 +158,14 @@ class Predictor(ABC):
         return []
 
     def check_request(self, values: Sequence[Any]) -> None:  # noqa: B027
-        """Refuse inputs that would be too expensive to decode in one request. This is called before ``from_json``."""
+        """Raise an error if these values, such as huge images, are too large to decode; called before ``from_json``."""
 
     def from_sentences(self, sentences: Sequence[str]) -> list[str]:
         """Return inputs made of these sentences, on which an exported model is compared with this one."""
         return list(sentences)
 
     def network_inputs(self, inputs: Sequence[Any]) -> tuple[Tensor, ...] | None:
-        """Return the arguments of the network for these inputs; None if a tokenizer is enough to make them."""
+        """Return the tensors that the network reads for these inputs; None if these are just the tokenized texts."""
         return None
 
     def count_tokens(self, given: Any) -> int:
@@ -173,8 +173,8 @@ class Predictor(ABC):
         return 1
 
     def cost(self, given: Any, options: Any) -> Cost:
-        """Return the cost of answering an input if the answer becomes as long as ``options`` allow. ``options`` come
-        from ``chosen``."""
+        """Return an upper bound on the cost of answering an input: that of the longest answer which ``options`` allow.
+        ``options`` come from ``chosen``."""
         return Cost.of(self.count_tokens(given))
 
     def parse(self, argument: str) -> Any:
@@ -182,13 +182,13 @@ class Predictor(ABC):
         return self._parse_json(argument, "The input")
 
     def read_file(self, path: Path) -> tuple[list[Any], str]:
-        """Read the inputs in a file, in the format of the training files. Also say how they were read."""
+        """Return the inputs in a file in the format of the training files, and a phrase that says how it was read."""
         lines = ((number, line) for number, line in read_lines(path) if line.strip())
         return [self._parse_json(line, f"{path}, line {number}") for number, line in lines], "one JSON value per line"
 
     def read_stream(self, stream: BinaryIO, called: str = "Standard input") -> tuple[list[Any], str]:
-        """Read the inputs in a stream, in the same way as a file with the same content. Error messages call the
-        stream ``called``."""
+        """Return the inputs in a stream and how it was read, as for a file with the same content. Error messages call
+        the stream ``called``."""
         with TemporaryDirectory() as folder:
             copy = Path(folder) / "input"
             with copy.open("wb") as file:
@@ -201,11 +201,11 @@ class Predictor(ABC):
             return found, named.sub("it", how)
 
     def read_bytes(self, content: bytes) -> tuple[list[Any], str]:
-        """Read the inputs in a file that a client of the server sent. It cannot refer to files of this machine."""
+        """Return the inputs in a file that a client sent to the server; files that it names are never opened."""
         return self.read_stream(BytesIO(content), "The file")
 
     def read_unnamed(self, path: Path) -> tuple[list[Any], str]:
-        """Read the inputs in a file whose name does not reveal its format."""
+        """Return the inputs in a file whose name does not reveal its format, and how it was read."""
         return self.read_file(path)
 
     def _parse_json(self, text: str, where: str) -> Any:
@@ -216,7 +216,7 @@ class Predictor(ABC):
 
     @property
     def read_as(self) -> dict[str, Any]:
-        """How files are read: with the columns, encoding and so on of the training files, unless others are given."""
+        """How files are read: the columns, encoding and so on of the training files, or what ``read_otherwise`` set."""
         reader = task_of_model(self.task.name).data
         fields = reader.settings.model_fields
         found = {
@@ -228,7 +228,7 @@ class Predictor(ABC):
 
     @property
     def reads_otherwise(self) -> bool:
-        """Whether options of ``read_otherwise`` apply, so that files are not read like the training files."""
+        """Whether ``read_otherwise`` was called with options, so that files are not read like the training files."""
         return bool(self._read_otherwise)
 
     @property
@@ -243,8 +243,8 @@ class Predictor(ABC):
         lines: bool = False,
         separator: str | None = None,
     ) -> None:
-        """Read files differently from the training files: other columns (as in ``DataReader.inputs_from``), another
-        encoding or separator, or, with ``lines``, each line as one input, whatever it looks like."""
+        """From now on, read files differently from the training files: with other columns (see ``inputs_from``),
+        another encoding or separator, or, with ``lines``, each line as one input, whatever it looks like."""
         reader = task_of_model(self.task.name).data
         if encoding is not None and "encoding" not in reader.read_as:
             raise OptionError(f"--encoding does not apply to {self.plural}, because their inputs are not texts.")
@@ -273,7 +273,7 @@ class Predictor(ABC):
     # --- answers ---
 
     def chosen(self, options: dict[str, Any]) -> Any:
-        """Complete the given options with the model's own settings."""
+        """Return the given options, completed with the model's own settings."""
         return self.options.read(self.bundle.decoding.model_dump() | options, "")
 
     def is_drawn(self, options: dict[str, Any]) -> bool:
@@ -328,7 +328,7 @@ class Predictor(ABC):
 
     @abstractmethod
     def answer(self, inputs: Sequence[Any], options: Any, now: Snapshot) -> Sequence[Answer]:
-        """Answer a batch of prepared inputs, in order. Attention is computed later, from the snapshot ``now``."""
+        """Answer a batch of prepared inputs, in order. Their attention is computed only when used, as of ``now``."""
 
     def stream(self, given: Any, **options: Any) -> Iterator[str]:
         """Yield the text of one answer as it is generated, or in one piece if the model cannot stream."""
@@ -337,9 +337,9 @@ class Predictor(ABC):
     def view_input(self, given: Any, progress: Rows | None = None) -> View:
         """Return what the model looks at when it reads an input of any length, without generating an answer.
 
-        ``progress`` is called with the name of an attention and the fraction of its rows that is done.
+        ``progress`` is called with the name of an attention layer and the fraction of its rows that is done.
         """
-        raise OptionError(f"{self.plural.capitalize()} cannot read an input without answering it; leave out --file.")
+        raise OptionError(f"{self.plural.capitalize()} cannot read without answering; give an input instead of --file.")
 
     @torch.inference_mode()
     def evaluate(
@@ -363,7 +363,7 @@ class Predictor(ABC):
         return []
 
     def best_answer(self, given: Any, **options: Any) -> Answer:
-        """Return the best answer to one input, without sampling. It is computed in this process, so edits apply."""
+        """Return the best answer to one input, without sampling, computed in this process, so that edits apply."""
         return self.predict([given], **options)[0]
 
     def compare(
@@ -375,7 +375,7 @@ class Predictor(ABC):
         replace: tuple[str, str] | None = None,
         **options: Any,
     ) -> Change:
-        """Answer an input before and after a change: heads switched off, links forbidden, or a word replaced.
+        """Compare the answers before and after a change: heads switched off, links forbidden, or a word replaced.
 
         Heads and links are named as in ``saccade.edit``; a row or column may also be a word that occurs only once. The
         rows of a decoder are the tokens that it reads: the start token, and the answer so far.
@@ -390,7 +390,7 @@ class Predictor(ABC):
             after = self.best_answer(changed, **options)
             scores_after = [self.token_scores(changed, one) for one in (before, after)]
             if edited.unmet:
-                raise OptionError(f"The link {edited.unmet[0]} does not exist: the text or the answer is shorter.")
+                raise OptionError(f"The link {edited.unmet[0]} does not exist: the text or the answer is too short.")
         scores_before = [self.token_scores(given, one) for one in (before, after)]
         scored = [
             Scored(one.text, one.scored_tokens, *scores)

@@ -52,7 +52,7 @@ class SearchOptions(Config):
         return self.tries if self.sample else self.beam
 
     def longest(self, source_length: int) -> int:
-        """Return the maximum number of tokens in an output."""
+        """Return the maximum number of tokens in an output for a source of this many tokens."""
         return int(self.max_ratio * source_length) + 20
 
 
@@ -92,7 +92,7 @@ def search(
 
 
 def longest_output(model: nn.Module, source_length: int, options: SearchOptions) -> int:
-    """Return the maximum number of tokens in an output, which learned positions limit further."""
+    """Return the maximum number of tokens in an output; a network with learned positions cannot exceed their number."""
     wanted = options.longest(source_length)
     config = cast(Any, model).config
     learned = getattr(config, "position", "learned") == "learned" and hasattr(config, "max_length")

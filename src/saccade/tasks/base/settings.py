@@ -106,7 +106,7 @@ class TrainingSettings(Config):
         """Read a table. The error for a key that only other tasks have says what to use instead."""
         for key in values.keys() - cls.model_fields.keys():
             if key in cls.renamed:
-                raise OptionError(f"{where}: {key} is now {cls.renamed[key]}.")
+                raise OptionError(f"{where}: {key} is now called {cls.renamed[key]}.")
             tables = [cast(type[TrainingSettings], entry.task.tables["training"]) for entry in TASKS.values()]
             if any(key in (*table.model_fields, *table.renamed) for table in tables):
                 advice = f"use {cls.batch_key}" if key.startswith("batch_") else "leave it out"

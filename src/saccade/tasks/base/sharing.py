@@ -37,7 +37,7 @@ class Sharer(Protocol):
     count: int
 
     def gather(self, mine: list[Any]) -> list[list[Any]]:
-        """Return the lists that all processes pass, by rank."""
+        """Send the list of this process to all others, and return the lists of all processes, ordered by rank."""
 
     def show_life(self) -> None:
         """Tell processes that wait for this one that it is still working."""
@@ -83,9 +83,9 @@ _sharing: ContextVar[_Sharing | None] = ContextVar("sharing", default=None)
 
 @contextmanager
 def sharing(sharer: Sharer, folder: Path | None = None) -> Iterator[None]:
-    """Make ``for_each`` share its work within this context, and keep its results in a folder if one is given.
+    """Within this context, ``for_each`` shares its work with other processes, and keeps its results in ``folder``.
 
-    All processes must then evaluate the same examples.
+    All processes must evaluate the same examples. Without a folder, results are not kept.
     """
     token = _sharing.set(_Sharing(sharer, folder) if sharer.count > 1 or folder is not None else None)
     try:
@@ -95,7 +95,10 @@ def sharing(sharer: Sharer, folder: Path | None = None) -> Iterator[None]:
 
 
 def for_each(parts: Sequence[Part], compute: Callable[[Part], Result]) -> Iterator[Result]:
-    """Yield the result of each part, in order. Results are numbers, tensors, hypotheses, or tuples or lists of them."""
+    """Yield ``compute(part)`` for each part, in order; within ``sharing``, several processes share the work.
+
+    Results are numbers, tensors, ``Hypothesis`` objects, or tuples or lists of them.
+    """
     active = _sharing.get()
     yield from map(compute, parts) if active is None else active.results(parts, compute)
 

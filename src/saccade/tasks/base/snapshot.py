@@ -30,7 +30,7 @@ class _Holder(Protocol):
 
 
 class Snapshot:
-    """The state of a predictor's model at the moment it answers: the active edits, the precision and a fingerprint."""
+    """The state of a predictor's model when it answers: active edits, precision, and a fingerprint of the weights."""
 
     def __init__(self, predictor: _Holder) -> None:
         self._predictor = predictor
@@ -46,8 +46,8 @@ class Snapshot:
     def run(self, compute: Callable[[], Result]) -> Result:
         if _fingerprint(self._predictor.model, self._predictor.is_exclusive) != self._weights:
             raise StaleTraceError(
-                "The model has changed since it gave this answer, so its attention can no longer be computed; ask it "
-                "again."
+                "The model has changed since it gave this answer, so the answer's attention can no longer be computed; "
+                "ask the model again."
             )
         enabled, dtype = self._autocast
         with torch.autocast("cpu", dtype, enabled), under_edits(self._edits):
@@ -55,7 +55,8 @@ class Snapshot:
 
 
 class Later(Generic[Result]):
-    """A computation that an answer leaves for later. It cannot be pickled, because it needs the model."""
+    """A computation that an answer does only when needed, such as its attention. It needs the model, so it is not
+    pickled: ``LeftBehind`` takes its place."""
 
     def __init__(self, snapshot: Snapshot, compute: Callable[[], Result]) -> None:
         self._snapshot, self._compute = snapshot, compute
@@ -71,12 +72,12 @@ class Later(Generic[Result]):
 
 
 class LeftBehind:
-    """Replaces ``Later`` in an answer that was pickled."""
+    """Takes the place of ``Later`` in an answer that was pickled; calling it raises an error."""
 
     def __call__(self) -> NoReturn:
         raise StaleTraceError(
-            "This answer was pickled without its model, so its attention cannot be computed; save its view, or what "
-            "you need of it, before you pickle an answer."
+            "This answer was pickled without its model, so its attention cannot be computed; before you pickle an "
+            "answer, save what you need of its view."
         )
 
 
