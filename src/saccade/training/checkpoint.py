@@ -1,7 +1,8 @@
 """Checkpoints: everything a run needs to continue as if it had never stopped, safe even if the process is killed.
 
 A checkpoint consists of a step, named tensors and a JSON state. One file holds the tensors of the model, the optimizer
-and the random generators. The functions here prefix names with `optimizer.` or `rng.`, so that they do not clash.
+and the random generators. The functions here prefix the names of the optimizer's tensors with `optimizer.`, and those
+of the generators with `rng.`, so that names do not clash.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class CheckpointStore:
     ) -> Path:
         """Write a checkpoint. Once it is safely on disk, delete all but the last `keep` checkpoints.
 
-        If the tensors are divided among several `processes`, the others must call `processes.contribute`.
+        If the tensors are divided among several processes, the first one calls this, while all others call
+        `processes.contribute`.
         """
         if step < 0:
             raise OptionError(f"Step {step} cannot be saved; it must be 0 or more.")
@@ -74,7 +76,8 @@ class CheckpointStore:
         return path
 
     def drop_after(self, step: int) -> None:
-        """Delete the checkpoints after `step`, because a run that continues from there will write them again."""
+        """Delete the checkpoints of steps after `step`, because a run that continues from `step` will write them
+        again."""
         for newer in [other for other in self.steps() if other > step]:
             remove_folder(self._path(newer))
 
@@ -93,7 +96,8 @@ class CheckpointStore:
         raise DamagedError(f"{path / STATE_FILE} is not the state of step {step}.")
 
     def latest(self, report: Callable[[str], None]) -> Checkpoint | None:
-        """Return the newest undamaged checkpoint, or None. `report` gets a sentence about each damaged checkpoint."""
+        """Return the newest undamaged checkpoint, or None if there is none. `report` is called with a sentence about
+        each damaged checkpoint that was skipped."""
         if self.folder.is_dir():
             recover(self.folder)
         for step in reversed(self.steps()):
@@ -105,7 +109,7 @@ class CheckpointStore:
         return None
 
     def steps(self) -> list[int]:
-        """The steps that have a folder, damaged or not, in order."""
+        """Return the steps that have a checkpoint folder, damaged or not, in ascending order."""
         if not self.folder.is_dir():
             return []
         folders = [path for path in self.folder.iterdir() if path.is_dir() and not path.is_symlink()]
@@ -127,7 +131,8 @@ def _joined(parts: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
 
 
 def rng_state() -> dict[str, Tensor]:
-    """The states of torch's default generators for the CPU and each CUDA device, as bytes (uint8, one axis)."""
+    """Return the states of torch's default random generators for the CPU and each CUDA device, each as a vector of
+    bytes (uint8)."""
     state = {"rng.cpu": torch.get_rng_state()}
     for index in range(torch.cuda.device_count()):
         state[f"rng.cuda.{index}"] = torch.cuda.get_rng_state(index)
@@ -135,7 +140,8 @@ def rng_state() -> dict[str, Tensor]:
 
 
 def set_rng_state(tensors: Mapping[str, Tensor]) -> None:
-    """Restore the generators from the result of `rng_state`; other tensors and missing devices are ignored."""
+    """Restore the random generators from what `rng_state` returned. Other tensors, and states of devices that this
+    machine does not have, are ignored."""
     if "rng.cpu" not in tensors:
         raise OptionError("The tensors do not include 'rng.cpu', the state of the CPU's random generator.")
     torch.set_rng_state(tensors["rng.cpu"])

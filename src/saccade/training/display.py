@@ -112,7 +112,7 @@ class Display:
     def validated(
         self, progress: trainer.Progress, improved: bool, probe: Probe, source_and_truth: tuple[str, str] = ("", "")
     ) -> None:
-        """Print the scores, and one example with what the model answers now."""
+        """Print the validation scores, and one example with the model's current answer."""
         mark = "  (best so far)" if improved else ""
         self.say(f"step {progress.step:,}: {_scores(progress.scores)}{mark}")
         source, truth = source_and_truth

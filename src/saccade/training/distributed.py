@@ -89,7 +89,7 @@ class Processes:
         return network, network
 
     def divide(self, group: list[list[int]]) -> list[list[int]]:
-        """Divide the batches of an update into at least as many parts as there are processes."""
+        """Return the batches of an update, cut into smaller ones if there are fewer than processes."""
         return group
 
     def turns(self, batches: Sequence[Part], network: nn.Module, seed: tuple[int, int]) -> Iterator[tuple[Part, int]]:
@@ -100,7 +100,7 @@ class Processes:
         return ((batch, 1) for batch in batches)
 
     def ready(self) -> None:
-        """Note that this process has computed its loss, and will now exchange gradients with the others."""
+        """Stop measuring this process's own time: its loss is computed, and it now exchanges gradients with others."""
 
     def total(self, value: float) -> float:
         """Return the sum of this value over all processes."""
@@ -112,7 +112,7 @@ class Processes:
         return []
 
     def agreed(self, value: float) -> float:
-        """Return the value of the first process, in all processes."""
+        """Return, in every process, the value that the first process passed."""
         return value
 
     def lead(self, work: Callable[[], Result]) -> Result:
@@ -124,11 +124,11 @@ class Processes:
         return work()
 
     def gather(self, mine: list[Any]) -> list[list[Any]]:
-        """Return the values of all processes, by rank. Values are pickled; all processes run the same code."""
+        """Return the lists ``mine`` of all processes, by rank. They are pickled, as all processes run the same code."""
         return [mine]
 
     def files(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Content]:
-        """Return the files of a checkpoint that store these tensors."""
+        """Return the contents of a checkpoint's files that store these tensors, by file name."""
         return {tensor_files(1)[0]: tensors}
 
     def contribute(self, tensors: Mapping[str, Tensor]) -> None:
@@ -143,7 +143,7 @@ class Processes:
 
 
 class Torchrun(Processes):
-    """One of several processes that torchrun started. They exchange data in its store, which outlives them."""
+    """One of several processes that torchrun started. They exchange data in torchrun's store, which outlives them."""
 
     unreachable = False  # whether connecting to the other processes failed
 
@@ -207,8 +207,8 @@ class Torchrun(Processes):
         return [part for part in parts if part]
 
     def turns(self, batches: Sequence[Part], network: nn.Module, seed: tuple[int, int]) -> Iterator[tuple[Part, int]]:
-        """Yield this process's share of the batches; if none is left for it in the last round, yield the first batch of
-        all with the factor 0.
+        """Yield this process's share of the batches. If none is left for it in the last round, yield the first batch
+        again with the factor 0, because all processes must take part in each round.
 
         DistributedDataParallel averages gradients, so the factor of all other batches is the number of processes.
         """
@@ -295,7 +295,7 @@ class Torchrun(Processes):
         self._await(key)
 
     def files(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Content]:
-        """The first process makes the folder, and each process writes its own parts of the tensors into it."""
+        """Return the files; the first process makes the folder, and each writes its own parts of tensors into it."""
         if not self._shard:
             return super().files(tensors)
         self._saves += 1
@@ -370,7 +370,7 @@ class Torchrun(Processes):
         return first == 1 or (first is None and os.environ.get("LOCAL_RANK") == speaker)
 
     def explain(self, error: BaseException) -> WorkerError | None:
-        """Return an error that names the processes that ended or hang, if that broke the connection; otherwise
+        """If ``error`` is a lost connection, return an error that names the processes that ended or hang; otherwise
         None."""
         is_lost = isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo" in str(error))
         if not is_lost:

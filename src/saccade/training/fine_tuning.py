@@ -23,10 +23,11 @@ _BLOCK = re.compile(r"(encoder|decoder)\.(\d+)\.")
 
 
 def copy_initial_weights(run: RunFolder, network: nn.Module, task: Task) -> tuple[set[str], str]:
-    """Copy the weights of the --init model: all of them if its task is the same, otherwise those that both models have.
+    """Copy the weights of the --init model into ``network``: all of them if the task is the same, otherwise those that
+    both models have under the same name and in the same shape.
 
     If the labels differ, the output layer is not copied, because its rows belong to the old labels. Returns the names
-    of the tensors that were copied, and a sentence about them for the user.
+    of the tensors that were copied, and a sentence for the user, which is empty if all were copied.
     """
     if run.init is None:
         return set(), ""
@@ -41,8 +42,8 @@ def copy_initial_weights(run: RunFolder, network: nn.Module, task: Task) -> tupl
         shared = {name for name in shared if name.split(".")[0] not in OUTPUTS}
     if not shared:
         raise OptionError(
-            f"{run.init} ({other.task.name}, {other.kind}) shares no weights with this recipe's {run.recipe.kind}; use "
-            "a network of the same shape."
+            f"{run.init} ({other.task.name}, {other.kind}) shares no weights with the {run.recipe.kind} network of "
+            "this recipe; use a network with the same sizes."
         )
     load_weights(network, ours | {name: theirs[name] for name in shared}, str(run.init))
     return shared, f"Starting from {run.init}: {len(shared)} of {len(ours)} tensors are copied."
@@ -53,7 +54,8 @@ def _labels(task: Task) -> list[str] | None:
 
 
 def prepare_layers(network: nn.Module, settings: TrainingSettings, copied: Collection[str]) -> None:
-    """Freeze the parts that the recipe names, and add LoRA's matrices.
+    """Freeze the parts of the network that ``training.frozen`` names, and add LoRA's matrices if the recipe asks for
+    them.
 
     With LoRA, the copied weights are frozen too; only its matrices and the weights that were not copied are trained.
     """
@@ -90,7 +92,8 @@ def _parts(name: str) -> list[str]:
 
 
 def rate_share(name: str, names: Collection[str], decay: float) -> float:
-    """Return the learning rate of a parameter as a fraction of the highest rate (of the output and top block).
+    """Return the learning rate of a parameter as a fraction of the highest rate, that of the output layer and of the
+    top block.
 
     Each block has ``decay`` times the rate of the block above it; the embeddings have ``decay`` times that of block 0.
     """

@@ -64,13 +64,14 @@ class Interrupt:
             self._watcher.join()
 
     def heard(self) -> bool:
-        """Return whether the user asked to stop. If so, saving may now take as long as it needs."""
+        """Return whether the user asked to stop. If so, the thread no longer ends the process after ``grace`` seconds,
+        so that saving can take as long as it needs."""
         if self.requested:
             self._heard.set()
         return self.requested
 
     def check(self) -> None:
-        """Stop here if the user asked to stop."""
+        """Raise ``Stopped`` if the user asked to stop."""
         if self.heard():
             raise Stopped
 

@@ -46,7 +46,8 @@ class MetricsLog:
                 self._board.add_scalar(name, value, step)
 
     def sync(self) -> None:
-        """Flush the lines to disk. This must happen before a checkpoint is written, so that no earlier line is lost."""
+        """Flush the lines to disk. This must happen before a checkpoint is written, so that no line about a step before
+        the checkpoint can be lost."""
         with storage_errors(self._path):
             os.fsync(self._file.fileno())
 

@@ -49,7 +49,7 @@ class Recipe:
         return cast(TrainingSettings, self.settings["training"])
 
     def build_task(self, state: TaskState) -> Task:
-        """Build the task from the settings of this recipe and ``state``, such as its tokenizers."""
+        """Return the task with the settings of this recipe and ``state``: its tokenizers, labels and so on."""
         return self.task(state, self.settings, self.metric)
 
     @property
@@ -68,7 +68,8 @@ class Recipe:
         }
 
     def tables(self) -> dict[str, Any]:
-        """The recipe as nested tables, with defaults; None is left out, since TOML has no null."""
+        """Return the recipe as nested tables, with defaults filled in. Keys whose value is None are left out, because
+        TOML has no null."""
         tables = {name: section.model_dump(exclude_none=True) for name, section in self.sections.items()}
         tables["model"] = {"kind": self.kind, **tables["model"]}
         if self.distributed != DistributedSettings():
@@ -76,17 +77,19 @@ class Recipe:
         return {"task": self.task.name, "metric": self.metric, **tables}
 
     def toml(self) -> str:
-        """The resolved recipe, as it is saved with the run and the model."""
+        """Return the recipe as TOML, with defaults filled in, as it is saved with the run and the model."""
         return tomli_w.dumps(self.tables())
 
     def differences(self, other: Recipe) -> list[str]:
-        """Return one message, giving both values, for each key that makes the two recipes train differently."""
+        """Return a message with both values for each key in which the two recipes differ, except for those that only
+        say how several processes work together."""
         ours, theirs = self._keys(), other._keys()
         keys = [key for key in {**ours, **theirs} if ours.get(key) != theirs.get(key)]
         return [f"{key}: {theirs.get(key)} there, {ours.get(key)} here" for key in keys]
 
     def extends(self, other: Recipe) -> bool:
-        """Whether this recipe only trains longer than another: more updates, more minutes, or both."""
+        """Return whether this recipe differs from another only in that it trains longer: more updates, more minutes,
+        or both."""
         ours, theirs = self._keys(), other._keys()
         limits = {key: (ours.pop(key, math.inf), theirs.pop(key, math.inf)) for key in LIMITS}
         return (
@@ -105,7 +108,8 @@ def read_recipe(
     path: Path, overrides: Sequence[str] = (), say: Say = lambda note: None, init: Path | None = None
 ) -> Recipe:
     """Read a recipe file, and apply overrides of the form ``table.key=value``. ``say`` is called with notes for the
-    user. If ``init`` names a model, settings of its network and inputs that the recipe leaves out are taken from it.
+    user. If ``init`` is the folder of a model to start from, settings of the network and of the inputs that the recipe
+    leaves out are taken from that model.
     """
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -172,12 +176,13 @@ def _checked(tables: dict[str, Any], where: str, init: Path | None) -> Recipe:
 
 
 def tables_of_model(task: str, init: Path) -> dict[str, dict[str, Any]]:
-    """The settings that a recipe inherits from the model that it starts from: of the network, and of reading inputs."""
+    """Return the settings that a recipe inherits from the model that it starts from: those of the network, and those
+    that say how inputs are read."""
     theirs, found = bundle_recipe(init), task_named(task)
     entry = found.task
     network = entry.networks.get(theirs["model"]["kind"])
     if network is None:
-        raise OptionError(f"Cannot initialise {task} from a {theirs['model']['kind']} model.")
+        raise OptionError(f"A {task} model cannot start from a model whose kind is {theirs['model']['kind']}.")
     known = {"model": {"kind", *network.config.model_fields}, "data": set(found.data.inherited)}
     known |= {name: set(entry.tables[name].model_fields) for name in entry.inherited_tables if name in entry.tables}
     kept = {

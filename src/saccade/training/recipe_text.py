@@ -1,4 +1,4 @@
-"""Writes a recipe as text, with a comment that describes every table and key."""
+"""Write a recipe as TOML text, with a comment that describes every table and key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WIDTH = 28  # the column where comments start
 
 
 def commented(recipe: Recipe, heading: Sequence[str]) -> str:
-    """The whole recipe with a comment for every key; keys without a value are commented out."""
+    """Return the whole recipe as TOML text with a comment for every key; keys without a value are commented out."""
     lines = [f"# {line}" for line in heading]
     metrics = ", ".join(recipe.task.metrics)
     lines.append(_line("task", recipe.task.name, f"What the model does: {recipe.task.about}"))

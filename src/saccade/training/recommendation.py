@@ -78,7 +78,7 @@ class Request:
     began: float = field(default_factory=time.monotonic)  # when the user started to wait
 
     def overridden(self, key: str) -> str | None:
-        """The value that the overrides give to this key, if any."""
+        """Return the value that the overrides give to this key, or None."""
         values = [text.partition("=")[2].strip(" \"'") for text in self.overrides if text.startswith(f"{key}=")]
         return values[-1] if values else None
 
@@ -93,7 +93,9 @@ def recipe_for_run(request: Request, folder: Path, say: Say) -> Recipe:
         return recommended_recipe(replace(request, data=data), say)[0]
     tables = read_recipe(kept).tables()
     if tables["task"] != request.task:
-        raise OptionError(f"{folder} contains a run of {tables['task']}; give another folder with -o.")
+        raise OptionError(
+            f"{folder} contains a run of {tables['task']}, not of {request.task}; give another folder with -o."
+        )
     planned = tables["training"].get("minutes")
     if request.minutes not in (None, planned):
         plan = "without --minutes" if planned is None else f"for {planned:g} minutes"
@@ -108,7 +110,8 @@ def recipe_for_run(request: Request, folder: Path, say: Say) -> Recipe:
 
 
 def recommended_recipe(request: Request, say: Say) -> tuple[Recipe, Splits[Any]]:
-    """A recipe whose size suits the data, or the available time, and the data that was read for it."""
+    """Return a recipe whose network size suits the data and, if ``request.minutes`` is given, the available time; also
+    return the data that was read to choose it."""
     size: Size | None = next((one for one in SIZES if one == request.size), None)
     if size != request.size:
         raise UnknownNameError("size", request.size, SIZES)
@@ -292,6 +295,6 @@ def _seconds(trainer: Trainer, group: list[list[int]], clock: Callable[[], float
 
 
 def duration(recipe: Recipe, splits: Splits[Any], device: str) -> str:
-    """How long training will take on this machine, estimated from a few updates."""
+    """Return how long training will take on this machine, in words, estimated from a few updates."""
     total = measured_speed(recipe, splits, device).seconds * recipe.training.steps / FOR_UPDATES
     return counted(max(1, round(total / 60)), "minute") if total < 5400 else f"{total / 3600:.1f} hours"

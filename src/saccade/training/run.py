@@ -41,9 +41,9 @@ def train(
 ) -> dict[str, Any]:
     """Train to the end, from the start or from where the run stopped, and return the final scores.
 
-    If the user asks to stop, everything is saved and ``Stopped`` is raised. ``began`` is the ``time.monotonic()`` at
-    which the user started to wait, because a time limit includes the time before training starts. If there are several
-    processes, each of them calls this, and the first one writes the files.
+    If the user asks to stop, everything is saved and ``Stopped`` is raised. ``began`` is the value of
+    ``time.monotonic()`` when the user started to wait, because a time limit includes the time before training starts.
+    If there are several processes, each of them calls this function, and the first one writes the files.
     """
     recipe, processes = run.recipe, processes or Processes()
     began = time.monotonic() if began is None else began

@@ -58,7 +58,8 @@ LOCK_SECONDS = 0.2
 
 
 class RunFolder:
-    """The files of a run. The constructor claims the folder, which must be new or contain a run of the same recipe."""
+    """The files of a run. The constructor creates the run in a new or empty folder, or opens a run of the same recipe,
+    whose steps and minutes may have been raised."""
 
     def __init__(self, recipe: Recipe, folder: Path, init: Path | None = None) -> None:
         self.recipe = recipe
@@ -92,8 +93,8 @@ class RunFolder:
             if differences and not self.extended:
                 raise OptionError(
                     f"{self.folder} contains a run of a different recipe ({'; '.join(differences[:3])}"
-                    f"{'; ...' if len(differences) > 3 else ''}); only training.steps and training.minutes can grow. "
-                    "Give another folder with -o."
+                    f"{'; ...' if len(differences) > 3 else ''}). When a run is continued, only training.steps and "
+                    "training.minutes can grow; for other changes, give another folder with -o."
                 )
             self._check_init()
             return
@@ -145,7 +146,8 @@ class RunFolder:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Lock the run, because two processes would overwrite each other's files."""
+        """A context in which no other process can train in this folder, because two processes would overwrite each
+        other's files."""
         file = self.folder / ".lock"
         with ExitStack() as held:
             with storage_errors(self.folder):
@@ -173,7 +175,8 @@ class RunFolder:
                 raise
 
     def state(self, splits: Splits[Any]) -> TaskState:
-        """What the task has learned from the training data, such as tokenizers; computed once, then saved."""
+        """Return what the task learns from the training data, such as tokenizers. It is computed and saved at the start
+        of the run, and later loaded."""
         fingerprint = _fingerprint(self.recipe, splits)
         folder = self.folder / "task"
         recover(self.folder)
@@ -197,7 +200,7 @@ class RunFolder:
         return self.recipe.task.state_class.load(description, lambda name: read_bytes(kept, name), str(folder))
 
     def averaged(self, validations: Sequence[int], warn: Callable[[str], None]) -> dict[str, Tensor]:
-        """The mean of the weights of the last validations.
+        """Return the mean of the weights that were saved at the last ``training.average`` validations.
 
         Weights that are damaged or missing are taken from the checkpoint of the same step. ``validations`` are the
         steps of all validations in the log.

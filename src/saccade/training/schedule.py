@@ -31,7 +31,7 @@ SCHEDULES: dict[str, Callable[[int, int, int], float]] = {
 def learning_rate(settings: TrainingSettings, step: int, end: int | None = None) -> float:
     """Return the learning rate of update ``step``, counting from 1.
 
-    ``end`` is the last step if there is no time for all ``settings.steps``.
+    ``end`` is the step at which training will end if there is no time for all ``settings.steps``.
     """
     warmup = settings.warmup if end is None else min(settings.warmup, end // 5)
     if step <= warmup:

@@ -84,7 +84,7 @@ def train(
     with Display(Console(quiet=quiet or processes.rank > 0, highlight=False), 0) as display:
         if recipe is not None:
             if files or minutes is not None or size is not None:
-                raise OptionError("A recipe already names its data and sizes; give either a recipe or files.")
+                raise OptionError("A recipe has its own data, size and time; give no files, minutes or size with it.")
             chosen = _read(recipe, overrides, start)
         else:
             given = [files] if isinstance(files, str | Path) else files

@@ -60,7 +60,7 @@ class Progress:
 
 
 class Listener(Protocol):
-    """Receives events during training."""
+    """Is called during training after each update and each validation, and whenever a checkpoint must be saved."""
 
     def updated(self, progress: Progress, loss: float, rate: float, tokens: int) -> None: ...
 
@@ -70,7 +70,7 @@ class Listener(Protocol):
 
 
 class Trainer:
-    """Trains one model on encoded examples; ``run`` can be stopped at any ``check`` and continued later."""
+    """Trains one model on encoded examples. ``run`` can be stopped whenever it calls ``check``, and continued later."""
 
     def __init__(
         self,
@@ -113,7 +113,8 @@ class Trainer:
             self.ema = {name: tensor.clone() for name, tensor in unshared(self._trained).items()}
 
     def run(self, check: Callable[[], None], listener: Listener) -> None:
-        """Train to the last step, or until patience runs out; ``check`` may raise an exception to stop before that."""
+        """Train to the last step, until ``training.patience`` validations have brought no improvement, or until the
+        time limit. ``check`` is called regularly, and may raise an exception to stop before that."""
         settings, progress = self.settings, self.progress
         progress.seconds = self._one_clock(progress.seconds)
         first, began_at = progress.step, progress.seconds
@@ -172,7 +173,8 @@ class Trainer:
     def reserve(self) -> None:
         """Estimate how long the last validation and the test will take; used until a validation has been timed.
 
-        An untrained network writes long texts, so the estimate is not too short. The random state is restored.
+        An untrained network writes long texts, so the estimate is not too short. Measuring does not change the state of
+        the random generators.
         """
         if self.settings.minutes is None:
             return
@@ -193,7 +195,8 @@ class Trainer:
     # --- one update ---
 
     def groups(self) -> Iterator[list[list[int]]]:
-        """Yield batches of example indices, ``accumulate`` at a time, from the current position on, without end."""
+        """Yield the batches of each update, ``training.accumulate`` at a time, as lists of example indices, from the
+        current position on and without end."""
         settings, progress = self.settings, self.progress
         while True:
             batches = self.task.plan(self._lengths, progress.epoch)
@@ -205,7 +208,8 @@ class Trainer:
             progress.epoch, progress.position = progress.epoch + 1, 0
 
     def update(self, group: list[list[int]]) -> tuple[float, float, int]:
-        """Take one optimizer step on these batches; returns loss, learning rate and number of predictions."""
+        """Take one optimizer step on these batches. Returns the mean loss per prediction, the learning rate and the
+        number of predictions."""
         settings, step = self.settings, self.progress.step + 1
         if not self.network.training:  # train() visits every module, which is slow for a small model
             self.network.train()
@@ -249,7 +253,7 @@ class Trainer:
         raise DivergedError(
             f"The {what} became {value} at step {progress.step + 1} (epoch {progress.epoch + 1}, update "
             f"{progress.position}; a batch of {counted(len(lines), 'example')}, lines {shown}, ...); no "
-            "weights were updated. "
+            "weights were updated in this step. "
             "Usually a lower training.lr or a longer training.warmup helps; start again in another folder (-o)."
         )
 
@@ -298,7 +302,8 @@ class Trainer:
                 ours[name].copy_(found)
 
     def settle(self) -> None:
-        """At the end, put the last weights into the model, or their moving average if the recipe asks for it."""
+        """At the end of training, put the last weights into the model, or their moving average if ``training.final`` is
+        "ema"."""
         if self.ema is not None:
             self._swap(self.ema)
         self._collect()
@@ -333,7 +338,8 @@ class Trainer:
         return vars(self.progress).copy()
 
     def restore(self, checkpoint: Checkpoint, extended: bool = False) -> None:
-        """Continue exactly where the checkpoint was saved. ``extended`` says that the recipe now trains longer."""
+        """Set everything to its state when the checkpoint was saved. ``extended`` says whether the recipe now trains
+        longer than it did then."""
         tensors = checkpoint.tensors
         ours = unshared(self._trained)
         self._swap({name: part_like(tensors[f"model.{name}"], like) for name, like in ours.items()})

@@ -1,8 +1,9 @@
 """``saccade tune``: find better settings for a recipe by successive halving, with Optuna.
 
-Each trial trains with different settings, the first one with those of the recipe. After a ninth and after a third of
-the updates, a trial only continues if it is in the best third of those that got this far (Li 2020, "A System for
-Massively Parallel Hyperparameter Tuning"). The folder keeps a journal of all trials, so that a search can be continued.
+Each trial trains with different settings, the first one with those of the recipe. After a ninth of its updates, and
+again after a third, a trial only continues if it is in the best third of the trials that got this far (Li 2020, "A
+System for Massively Parallel Hyperparameter Tuning"). The folder keeps a journal of all trials, so that a search that
+was stopped can be continued.
 """
 
 from __future__ import annotations
@@ -72,7 +73,9 @@ class _TuningSearch:
         self.folder.mkdir(parents=True, exist_ok=True)
         kept = self.folder / "recipe.toml"
         if kept.exists() and (differences := self.recipe.differences(read_recipe(kept))):
-            raise OptionError(f"{self.folder} contains a search for another recipe ({differences[0]}); use another -o.")
+            raise OptionError(
+                f"{self.folder} contains a search for another recipe ({differences[0]}); give another folder with -o."
+            )
         write_file(kept, self.recipe.toml().encode())
         study = optuna.create_study(
             study_name="tune",
@@ -172,12 +175,12 @@ class _Reporter:
 def tune(recipe: Recipe, folder: Path, minutes: float, device: str, say: Say) -> Recipe:
     """Search for better settings for this many minutes, and write ``best.toml``, ``trials.tsv`` and ``trials.png``.
 
-    Returns the recipe with the best settings, and the number of updates that it had before.
+    Returns the recipe with the best settings that were found, and with as many updates as it had before the search.
     """
     search = _TuningSearch(recipe, folder, minutes, device, say)
     scored = min(getattr(recipe.training, "validation_sample", len(search.validation)), len(search.validation))
     say(
-        f"Trials of {counted(search.steps, 'update')}, scored by {recipe.metric} on "
+        f"Each trial has at most {counted(search.steps, 'update')}, and is scored by {recipe.metric} on "
         f"{counted(scored, 'validation example')}."
     )
     search.run()
