@@ -328,7 +328,7 @@ class Predictor(ABC):
 
     @abstractmethod
     def answer(self, inputs: Sequence[Any], options: Any, now: Snapshot) -> Sequence[Answer]:
-        """Answer a batch of prepared inputs, in order. Their attention is computed only when used, as of ``now``."""
+        """Answer a batch of prepared inputs, in order. Attention is computed later, with the model's state ``now``."""
 
     def stream(self, given: Any, **options: Any) -> Iterator[str]:
         """Yield the text of one answer as it is generated, or in one piece if the model cannot stream."""
@@ -339,7 +339,7 @@ class Predictor(ABC):
 
         ``progress`` is called with the name of an attention layer and the fraction of its rows that is done.
         """
-        raise OptionError(f"{self.plural.capitalize()} cannot read without answering; give an input instead of --file.")
+        raise OptionError(f"{self.plural.capitalize()} cannot read a text without answering it; leave out --file.")
 
     @torch.inference_mode()
     def evaluate(
