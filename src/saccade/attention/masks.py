@@ -46,7 +46,7 @@ class Mask:
         return 0
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """Return the tensors that the rule reads, as far as it declares them."""
+        """Return the tensors that the rule is known to read; a rule made from a function declares none."""
         return ()
 
     def span(self, first_row: int, last_row: int, num_columns: int) -> tuple[int, int]:

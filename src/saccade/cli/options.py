@@ -291,7 +291,10 @@ def refuse_unknown(
 
 
 def add_own(options: dict[str, Any], given: Sequence[str], opened: Predictor) -> dict[str, Any]:
-    """Add options of the model's task, such as ``samples=5``. A value that is not valid TOML is taken as text."""
+    """Return ``options`` with those of --set added, such as ``samples=5``, which must be options of the model's task.
+
+    A value that is not valid TOML is taken as text.
+    """
     found = dict(options)
     for text in given:
         name, equals, value = (part.strip() for part in text.partition("="))

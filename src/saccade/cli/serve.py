@@ -49,7 +49,7 @@ ApiKey = Annotated[
 ]
 ApiKeyFile = Annotated[
     Path | None,
-    typer.Option(help="File with the API key; other users of this machine can read a key on the command line."),
+    typer.Option(help="File with the API key; safer than --api-key, which other users of this machine can read."),
 ]
 TrustedProxies = Annotated[
     list[str] | None,
@@ -205,7 +205,7 @@ def _required_key(host: str, api_key: str | None, file: Path | None, no_api_key:
         raise OptionError("Give either --no-api-key or --api-key, not both.")
     if not is_loopback(host) and not (api_key or no_api_key):
         raise OptionError(
-            f"Others can reach {host}: set --api-key or {KEY_VARIABLE}, or give --no-api-key to answer anyone."
+            f"Other machines can reach {host}: set --api-key or {KEY_VARIABLE}, or give --no-api-key to answer anyone."
         )
     return api_key
 

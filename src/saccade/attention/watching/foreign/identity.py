@@ -91,7 +91,7 @@ def salt(name: str) -> int:
 
 
 def salted(ids: Ids, number: int) -> Ids:
-    """Return the ids of the results of a computation on elements with these ids; ``number`` is ``salt(its name)``."""
+    """Return the ids of the results of a computation on elements with these ids; ``number`` is ``salt(name)`` of it."""
     return combined(ids, torch.full((), number, dtype=torch.int64, device=ids.device).expand(ids.shape))
 
 

@@ -253,7 +253,7 @@ class Rows:
         self._set(output, ids.expand(output.shape), None if known is None else known.by)
 
     def replace(self, tensor: Tensor, by: str) -> None:
-        """Give a tensor new ids, because it is unknown how it was computed; ``by`` says what computed it."""
+        """Give a tensor new origin ids, because its tokens are unknown; ``by`` describes what computed it."""
         if self.is_lost or not _has_numbers(tensor) or _is_transformed():
             self.is_lost = True
             return

@@ -225,7 +225,7 @@ class Steps:
 
     @property
     def all_gaps(self) -> dict[str, Gap]:
-        """What cannot be shown, by label; while a forward pass is running, also the part that is still to come."""
+        """The calls that cannot be shown, by name; during a forward pass, also an entry for what has yet to run."""
         return self.gaps | {REST: self._rest(RUNNING)} if self._is_open else self.gaps
 
     def _wait(self) -> bool:
