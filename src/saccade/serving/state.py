@@ -25,7 +25,7 @@ __all__ = ["ServerState", "state_of"]
 
 @dataclass
 class ServerState:
-    """The models, their looks, the folder of runs and the metrics."""
+    """The models, the looks (recorded attention of answers), the folder of runs, the threads and the metrics."""
 
     models: Models
     runs: Path | None = None  # the Runs page shows the runs in this folder, and those of the served models

@@ -1,9 +1,10 @@
-"""One head of a real model as a document for ``saccade explain``, and the walkthrough of a document as JSON.
+"""Turn one head of a real model into an input document for ``saccade explain``, and a document into a walkthrough,
+which shows how attention is computed from these numbers step by step.
 
 A trace keeps queries, keys and masks, which are enough to compute the weights. To get the values, the same forward pass
-is watched once more. If the head's queries, keys and values are products of X, the input of the layer, the walkthrough
-starts from X; the bias of a projection is the last row of its matrix, and X has a column of ones for it. W_O consists
-of the head's rows of the output matrix; its bias and the other heads are not part of the walkthrough.
+is run and recorded again. If the head's queries, keys and values are products of X, the input of the layer, the
+walkthrough starts from X; the bias of a projection is the last row of its matrix, and X has a column of ones for it.
+W_O consists of the head's rows of the output matrix; its bias and the other heads are not part of the walkthrough.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ __all__ = ["head_document", "walk_through", "written"]
 
 
 def walk_through(body: bytes) -> bytes:
-    """Return the walkthrough of a document, both as JSON."""
+    """Return the walkthrough, as JSON, of a document that is given as JSON."""
     return written(WalkDocument.model_validate(parse_json(body)))
 
 
@@ -40,7 +41,7 @@ def written(document: WalkDocument) -> bytes:
 
 
 def head_document(look: Look, name: str, head: int, rows: range | None) -> WalkDocument:
-    """The numbers of one head, for all rows or some of them; call it in the model's thread."""
+    """Return the numbers of one head of a look, for all rows or some; call this in the model's thread."""
     row_axis, column_axis = look.view.axes(name)
     rows = range(len(row_axis)) if rows is None else rows
     if max(len(rows), len(column_axis)) > MAX_POSITIONS:
@@ -153,7 +154,9 @@ def _call(look: Look, name: str, head: int) -> Call:
         else:
             predictor.view_of(look.given, look.answer)
     if name not in seen:
-        raise OptionError(f"The attention {name} did not run again, so its values are not known.")
+        raise OptionError(
+            f"When the model was run again, it did not compute the attention {name}, so its values are not known."
+        )
     call = seen[name].only_call(head=head, batch=look.view.batch)
     if call is None or call.value is None:
         raise OptionError(

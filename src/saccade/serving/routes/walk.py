@@ -1,4 +1,4 @@
-"""Attention number by number, with the same code as ``saccade explain``."""
+"""Routes that show how attention is computed, number by number, with the same code as ``saccade explain``."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class HeadBody(BaseModel):
 
 @router.get("/walkthroughs")
 def presets() -> dict[str, Any]:
-    """The lectures' worked examples, as input for /api/walkthrough."""
+    """The built-in examples of attention with small numbers, from lectures, as input for /api/walkthrough."""
     return {name: document.model_dump(mode="json", exclude_none=True) for name, document in EXAMPLES.items()}
 
 
@@ -63,7 +63,7 @@ router.add_api_route("/walkthrough", walk, methods=["POST"], route_class_overrid
 
 @router.post("/looks/{id}/walk")
 async def take_head(request: Request, id: str, body: HeadBody) -> dict[str, Any]:
-    """The numbers of one head, as input for /api/walkthrough."""
+    """The numbers of one head of a look (the recorded attention of one answer), as input for /api/walkthrough."""
     look = state_of(request).looks[id]
     heads, count = look.view.heads(body.name), len(look.view.rows[body.name])
     if body.head >= heads:
