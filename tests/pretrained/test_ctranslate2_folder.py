@@ -37,12 +37,12 @@ def test_what_was_exported_is_read_again(folders: tuple[Path, Path]) -> None:
     ("start", "said"),
     [
         (b"\x09\0\0\0", "has format 9; Saccade reads formats 2 to 6 of CTranslate2"),
-        (b"\x06\0\0\0" + struct.pack("<H", 9) + b"Whisper\0\0" + struct.pack("<II", 1, 0), "is a Whisper"),
+        (b"\x06\0\0\0" + struct.pack("<H", 9) + b"Whisper\0\0" + struct.pack("<II", 1, 0), "has type Whisper"),
         (b"\x06\0", "is not a model of CTranslate2"),
         (
             b"\x06\0\0\0" + struct.pack("<H", 16) + b"TransformerSpec\0" + struct.pack("<IIH", 7, 1, 2) + b"a\0"
             b"\x01" + struct.pack("<IBI", 2_500_000_000, 0, 1_410_065_408),
-            "a is recorded with 1,410,065,408 bytes, which does not match its shape or the file",
+            "a is stated to have 1,410,065,408 bytes, which does not fit its shape or the file",
         ),
     ],
 )

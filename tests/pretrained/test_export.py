@@ -90,10 +90,10 @@ def test_a_difference_is_found_before_anything_is_written(tmp_path: Path, monkey
 @pytest.mark.parametrize(
     ("make", "fields", "said"),
     [
-        (language_model, {"position": "alibi"}, "cannot express position = alibi"),
-        (language_model, GPT2 | {"weights": "sparsemax"}, "GPT-2, cannot express weights = sparsemax"),
-        (language_model, LLAMA | {"attention_window": (3, 1)}, "cannot express attention_window"),
-        (translator, {}, "the nearest, Marian, cannot express"),
+        (language_model, {"position": "alibi"}, "does not support position = alibi"),
+        (language_model, GPT2 | {"weights": "sparsemax"}, "GPT-2, does not support weights = sparsemax"),
+        (language_model, LLAMA | {"attention_window": (3, 1)}, "does not support attention_window"),
+        (translator, {}, "the closest one, Marian, does not support"),
     ],
 )
 def test_a_network_that_no_family_has_is_refused(

@@ -64,11 +64,11 @@ def test_without_the_file_on_pictures_or_with_one_that_we_cannot_express_it_is_r
     folder = save(deit(), tmp_path)
     for changed, said in (
         ({"do_normalize": False}, "do_normalize is false"),
-        ({"rescale_factor": 1.0}, "rescale_factor is 1.0; Saccade can only express 1/255"),
+        ({"rescale_factor": 1.0}, "rescale_factor is 1.0; Saccade supports only 1/255"),
         ({"do_pad": True}, "has the field 'do_pad', which Saccade does not know"),
         ({"resample": 9}, "resample is 9"),
         ({"image_mean": [0.5]}, "image_mean must be 3 numbers between 0 and 1"),
-        ({"crop_size": 14}, "images have the size (14, 14) here, but (12, 12) in config.json"),
+        ({"crop_size": 14}, "the images have size (14, 14), but in config.json they have (12, 12)"),
     ):
         (folder / "preprocessor_config.json").write_text(json.dumps(PREPARATION | changed))
         with pytest.raises(FileError, match=re.escape(said)):

@@ -1,4 +1,7 @@
-"""Open and save models of other libraries. Each file maps the fields and tensors of some models to Saccade's."""
+"""Open and save models of other libraries.
+
+Each family of models has a file that maps the fields of its config.json and its tensors to those of Saccade.
+"""
 
 from saccade.pretrained.folder import (
     FAMILIES,

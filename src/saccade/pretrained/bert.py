@@ -1,5 +1,5 @@
-"""BERT (Devlin 2019) and models of the same shape: RoBERTa (Liu 2019), DistilBERT (Sanh 2019), ALBERT (Lan 2020), and
-sentence encoders such as MiniLM."""
+"""BERT (Devlin 2019) and models with the same architecture: RoBERTa (Liu 2019), DistilBERT (Sanh 2019), ALBERT (Lan
+2020), and sentence encoders such as MiniLM."""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
-"""Models that Saccade's own networks cannot express: ``transformers`` runs them, and Saccade watches them.
+"""Models whose architecture Saccade's own networks do not support.
 
-Each is wrapped in a module that is called in the same way as the Saccade network for the same task, so that tasks, the
-lens and the web page work with both. No code in the model folder is run, and no pickle is loaded.
+``transformers`` runs them, and Saccade records their attention.
+
+Each model is wrapped in a module that is called in the same way as the Saccade network for the same task, so that
+tasks, pictures of attention and the web page work with both. No code in the model folder is run, and no pickle is
+loaded.
 """
 
 from __future__ import annotations
@@ -74,7 +77,10 @@ class _Foreign(nn.Module):
 
 
 class ForeignDecoder(_Foreign):
-    """A network that continues a text. Each step runs the whole text again, which every architecture can do."""
+    """A network of ``transformers`` that continues a text.
+
+    Each step computes the whole text again without a cache, which works for every architecture.
+    """
 
     def forward(
         self, tokens: Int[Tensor, "B N"], *, targets: Targets | None = None, at: Positions | None = None
@@ -82,7 +88,7 @@ class ForeignDecoder(_Foreign):
         return answer(_Logits(), self.logits(tokens, use_cache=False), targets, at)
 
     def start(self, prompt: Int[Tensor, "B N"], max_length: int | None = None) -> Int[Tensor, "B N"]:
-        """Return the state of the first step. The state is simply the ids of the text so far."""
+        """Return the state before the first step. A state is the ids of the text so far, so this is ``prompt``."""
         return prompt
 
     def step(self, tokens: Int[Tensor, " B"], state: Int[Tensor, "B N"]) -> tuple[Float[Tensor, "B V"], Tensor]:
@@ -94,7 +100,7 @@ class ForeignDecoder(_Foreign):
 
 
 class ForeignEncoder(_Foreign):
-    """A network that fills in hidden words."""
+    """A network of ``transformers`` that fills in masked words."""
 
     def forward(
         self,
@@ -111,7 +117,7 @@ class ForeignEncoder(_Foreign):
 
 
 class ForeignClassifier(_Foreign):
-    """A network that labels texts."""
+    """A network of ``transformers`` that labels texts."""
 
     def forward(
         self, tokens: Int[Tensor, "B N"], lengths: Int[Tensor, " B"], types: Int[Tensor, "B N"] | None = None
@@ -127,7 +133,10 @@ _WRAPPERS: Mapping[Use, type[_Foreign]] = {
 
 
 def read_by_transformers(path: Path, reason: str) -> Pretrained:
-    """Open a folder with ``transformers``, in float32. ``reason`` is a sentence that says why Saccade cannot."""
+    """Open a model folder with ``transformers``, in float32.
+
+    ``reason`` is a sentence that says why Saccade's own networks cannot run it; error messages begin with it.
+    """
     use, name = _use(path, reason)
     try:
         with needs_extra("huggingface", "A model that Saccade's own networks cannot express"):
@@ -140,7 +149,7 @@ def read_by_transformers(path: Path, reason: str) -> Pretrained:
     layers = fields.get("num_hidden_layers")
     if isinstance(layers, int) and layers > len(files):
         raise FileError(
-            f"{path / 'config.json'} asks for {layers:,} layers, but the files have {len(files):,} tensors."
+            f"{path / 'config.json'} requires {layers:,} layers, but the weight files have only {len(files):,} tensors."
         )
     kind = getattr(transformers, name, None)
     _check_known(kind, name, fields, reason)
@@ -180,13 +189,13 @@ def _check_known(kind: Any, name: str, fields: Mapping[str, Any], reason: str) -
         )
     if kind.config_class.model_type != fields.get("model_type"):
         raise UnsupportedError(
-            f"{reason} transformers cannot run it here either: its class {name[:60]} is for another model_type."
+            f"{reason} transformers cannot run it here either: the class {name[:60]} is for another model_type."
         )
     known = {*kind.config_class().to_dict(), *kind.config_class.attribute_map, *WITHOUT_EFFECT, *_ROTARY}
     for field, value in fields.items():
         if field not in known and value is not None and (field, value) != ("position_embedding_type", "absolute"):
             raise UnsupportedError(
-                f"{reason} transformers cannot run it here either: it does not know the field {field[:60]!r}."
+                f"{reason} transformers cannot run it here either: this version does not know the field {field[:60]!r}."
             )
 
 

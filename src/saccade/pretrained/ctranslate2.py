@@ -1,4 +1,4 @@
-"""Export Transformers that write text to the format of CTranslate2 (Klein 2020), an engine that runs them fast."""
+"""Export Transformers that generate text to the format of CTranslate2 (Klein 2020), a fast inference engine."""
 
 from __future__ import annotations
 
@@ -45,23 +45,23 @@ class SpecialEntries(NamedTuple):
 
 
 def specification(network: nn.Module, source: Sequence[str], target: Sequence[str], marks: SpecialEntries) -> Any:
-    """Return the model specification of CTranslate2 for a network, with its weights.
+    """Return a network and its weights as a model specification of CTranslate2, which its library can save.
 
-    ``source`` and ``target`` are the entries of the vocabularies.
+    ``source`` and ``target`` are the tokens of the two vocabularies, by id. A language model has only the second.
     """
     with needs_extra("engines", "The format of CTranslate2"):
         from ctranslate2.specs import transformer_spec
     if not isinstance(network, EncoderDecoder | DecoderOnly):
         raise OptionError(
-            f"CTranslate2 takes Transformers that translate or continue a text; it cannot express a "
+            "CTranslate2 only supports Transformers that translate or continue a text, not the network "
             f"{type(network).__name__}."
         )
     config = network.config
     for name, allowed in _EXPRESSED.items():
         if getattr(config, name) not in allowed:
-            raise OptionError(f"CTranslate2 cannot express a network with {name} = {getattr(config, name)}.")
+            raise OptionError(f"CTranslate2 does not support networks with {name} = {getattr(config, name)}.")
     if config.final_norm not in (None, config.norm_first):
-        raise OptionError(f"CTranslate2 cannot express a network with final_norm = {config.final_norm}.")
+        raise OptionError(f"CTranslate2 does not support networks with final_norm = {config.final_norm}.")
     shared = _shared(config)
     decoder = transformer_spec.TransformerDecoderSpec(
         config.decoder_layers,

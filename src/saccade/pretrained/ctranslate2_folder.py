@@ -57,7 +57,7 @@ class _Model(NamedTuple):
 
 
 def is_ctranslate2(path: Path) -> bool:
-    """Return whether a folder has a model of CTranslate2 with a source vocabulary, or one shared by both languages."""
+    """Return whether a folder has a CTranslate2 model with a source vocabulary, or one shared by both languages."""
     return (path / MODEL).is_file() and any(_vocabulary(path, side) is not None for side in ("source", "shared"))
 
 
@@ -67,7 +67,8 @@ def _vocabulary(folder: Path, side: str) -> Path | None:
 
 
 def read_ctranslate2(folder: Path) -> Pretrained:
-    """Open a folder of CTranslate2. Position vectors that CTranslate2 would compute are stored as a table."""
+    """Open a model folder of CTranslate2. If it has no position vectors, the sinusoidal ones that CTranslate2 would
+    compute become a table of learned positions."""
     model = _read(folder / MODEL)
     about = read_table(folder / "config.json", dict) if (folder / "config.json").exists() else {}
     fields = _DEFAULTS | {name: value for name, value in about.items() if value is not None}
@@ -82,7 +83,9 @@ def read_ctranslate2(folder: Path) -> Pretrained:
             raise FileError(f"{folder / MODEL} does not have the weights of {name}.")
         if tensors[name].shape != expected.shape:
             found, needed = tuple(tensors[name].shape), tuple(expected.shape)
-            raise FileError(f"{folder / MODEL}: {name} has shape {found}; its vocabularies and sizes need {needed}.")
+            raise FileError(
+                f"{folder / MODEL}: {name} has shape {found}; the model's vocabularies and sizes require {needed}."
+            )
         if not bool(torch.isfinite(tensors[name]).all()):
             raise FileError(f"{folder / MODEL}: {name} contains NaN or infinity; weights must be finite.")
     settings.refuse_unread()
@@ -137,7 +140,7 @@ def _read(path: Path) -> _Model:
             size = size if version >= 4 else size * kind
             if size != math.prod(shape) * form.itemsize or place + size > len(data):
                 raise FileError(
-                    f"{path}: {name} is recorded with {size:,} bytes, which does not match its shape or the file."
+                    f"{path}: {name} is stated to have {size:,} bytes, which does not fit its shape or the file."
                 )
             variables[name] = np.frombuffer(data, form, math.prod(shape), place).reshape(shape)
             place += size
@@ -155,7 +158,9 @@ class _Settings:
 
     def __init__(self, path: Path, model: _Model) -> None:
         if model.specification not in (*_HEADS, "TransformerSpec"):
-            raise FileError(f"{path} is a {model.specification}; Saccade opens models of CTranslate2 that translate.")
+            raise FileError(
+                f"{path} has type {model.specification}; Saccade only opens CTranslate2's translation models."
+            )
         self.path, self.model = path, model
         self.read: set[str] = set()
 
@@ -163,7 +168,7 @@ class _Settings:
         """Return a setting, which must be the same in the encoder and the decoder."""
         found = {self._one(f"{stack}/{name}", default) for stack in ("encoder", "decoder")}
         if len(found) > 1:
-            raise FileError(f"{self.path}: encoder and decoder differ in {name}, which Saccade cannot express.")
+            raise FileError(f"{self.path}: encoder and decoder differ in {name}, which Saccade does not support.")
         return found.pop()
 
     def _one(self, name: str, default: float) -> float:
@@ -182,10 +187,10 @@ class _Settings:
             )
         for name in (f"{stack}/{name}" for name in _OFF for stack in ("encoder", "decoder")):
             if self._one(name, 0):
-                raise FileError(f"{self.path}: {name} is set, which Saccade cannot express.")
+                raise FileError(f"{self.path}: {name} is switched on, which Saccade does not support.")
         scale = self.number("scale_embeddings", 1)
         if scale not in (0, 1) and not math.isclose(scale, math.sqrt(words.shape[1]), rel_tol=1e-5):
-            raise FileError(f"{self.path}: scale_embeddings is {scale}; Saccade can only express √width.")
+            raise FileError(f"{self.path}: scale_embeddings is {scale}; Saccade supports only a scale of √width.")
         variables, pre_norm = self.model.variables, self.number("pre_norm", 1) == 1
         return TransformerConfig(
             width=words.shape[1],
@@ -219,7 +224,7 @@ class _Settings:
         found, scale = variables[f"{given}/{end}"], variables.get(f"{given}/{end}_scale")
         self.read |= {f"{given}/{end}", f"{given}/{end}_scale"}
         if found.dtype.kind == "i" and scale is None:
-            raise FileError(f"{self.path}: {name}/{end} has whole numbers without a scale.")
+            raise FileError(f"{self.path}: {name}/{end} is stored as integers without a scale to divide them by.")
         numbers = torch.from_numpy(found.astype(np.float32))
         return numbers if scale is None else numbers / torch.from_numpy(scale.astype(np.float32).reshape(-1, 1))
 

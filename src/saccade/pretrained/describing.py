@@ -1,4 +1,7 @@
-"""Find a family of Hugging Face models that can express a Saccade network, so that other libraries can open it."""
+"""Find a Hugging Face architecture that is equivalent to a Saccade network, so that other libraries can open it.
+
+An architecture such as BERT or Llama is called a family here.
+"""
 
 from __future__ import annotations
 
@@ -35,14 +38,16 @@ _OF_SENTENCES = set(SentenceConfig.model_fields) - set(TransformerConfig.model_f
 def as_pretrained(
     network: nn.Module, vocabulary: int, more: dict[str, Any], preparation: Preparation | None = None
 ) -> Pretrained:
-    """Return a network as a model of the first family that can express it; if there is none, raise an error.
+    """Return a network as a model of the first family that supports all its settings, or raise an error if none does.
 
-    ``more`` are further fields of its config.json, such as eos_token_id; ``preparation`` says how a network that takes
-    images turns pictures into numbers.
+    ``vocabulary`` is the number of its tokens, 0 if it takes images. ``more`` are further fields of its config.json,
+    such as eos_token_id. ``preparation`` says how pictures are turned into numbers for a network that takes images.
     """
     use = _USES.get(type(network))
     if use is None or not isinstance(network.config, TransformerConfig):
-        raise OptionError(f"Hugging Face has no model with the shape of a {type(network).__name__}.")
+        raise OptionError(
+            f"Hugging Face has no architecture that is equivalent to the network {type(network).__name__}."
+        )
     config = network.config
     nearest: tuple[list[str], str] | None = None
     for family in FAMILIES.values():
@@ -66,8 +71,8 @@ def as_pretrained(
     assert nearest is not None
     said = ", ".join(f"{name} = {getattr(config, name)}" for name in nearest[0] if hasattr(config, name))
     raise OptionError(
-        f"Hugging Face has no model with the shape of this network; the nearest, {nearest[1]}, cannot express "
-        f"{said or nearest[0][0]}."
+        f"Hugging Face has no architecture that is equivalent to this network; the closest one, {nearest[1]}, does not "
+        f"support {said or nearest[0][0]}."
     )
 
 

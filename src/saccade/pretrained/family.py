@@ -1,4 +1,4 @@
-"""Describe a family of models: how its config.json maps to Saccade's configuration, and its tensors to Saccade's."""
+"""Describe a family of models of another library, such as BERT: how its config.json and tensors map to Saccade's."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ Use = Literal["fill", "continue", "rewrite", "encode", "label texts", "label wor
 
 
 class Row(NamedTuple):
-    """Tensors of Saccade that hold the same numbers as tensors of another library, joined along the first axis.
+    """A row of the table that maps tensors: ``ours`` of Saccade hold the same numbers as ``theirs`` of another library.
 
-    A name without ``.weight`` or ``.bias`` stands for both; ``{n}`` is the number of a layer.
+    If one side has several tensors, they are joined along the first axis. A name without ``.weight`` or ``.bias``
+    stands for both; ``{n}`` is the number of a layer.
     """
 
     ours: str | tuple[str, ...]
@@ -40,7 +41,7 @@ class Row(NamedTuple):
 
 
 class NamedRow(NamedTuple):
-    """A row with the full names of the tensors of one layer."""
+    """A `Row` with the full names of the tensors of one layer."""
 
     ours: tuple[str, ...]
     theirs: tuple[str, ...]
@@ -56,7 +57,7 @@ class NamedRow(NamedTuple):
         return [part.contiguous() for part in torch.split(joined, [shape[0] for shape in shapes])]
 
     def to_theirs(self, ours: Sequence[Tensor]) -> list[Tensor]:
-        """Convert Saccade's tensors to tensors of the other library, which have equal sizes if there are several."""
+        """Convert Saccade's tensors to tensors of the other library; if there are several, they have equal sizes."""
         joined = torch.cat(list(ours))
         if self.row.by_head:
             joined = joined.view(3, self.heads, -1, *joined.shape[1:]).transpose(0, 1).flatten(0, 2)
@@ -65,7 +66,7 @@ class NamedRow(NamedTuple):
         return [part.reshape((1,) * self.row.leading + part.shape).contiguous() for part in turned]
 
     def their_shapes(self, ours: Sequence[torch.Size]) -> list[tuple[int, ...]]:
-        """Return the shapes that the other library's tensors must have."""
+        """Return the shapes that the other library's tensors must have if Saccade's have the shapes ``ours``."""
         meta = [torch.empty(shape, device="meta") for shape in ours]
         return [tuple(one.shape) for one in self.to_theirs(meta)]
 
@@ -87,7 +88,7 @@ class Family:
     copies: Mapping[str, str] = field(default_factory=dict)  # names of copies, and of their originals
 
     def pairs(self, network: nn.Module) -> Iterator[NamedRow]:
-        """Yield each tensor of a Saccade network with the matching tensors of the other library."""
+        """Yield the names of a Saccade network's tensors with those of the matching tensors of the other library."""
         ours = unshared(network)
         for row in self.rows:
             own, other = (names if isinstance(names, tuple) else (names,) for names in (row.ours, row.theirs))
@@ -107,27 +108,26 @@ class Family:
 
     @property
     def embedding(self) -> str:
-        """The name of the tensor of the word embedding in the other library."""
+        """The other library's name for the tensor of the word embedding."""
         name = next(row.theirs for row in self.rows if row.ours in ("input.words.weight", "source.words.weight"))
         assert isinstance(name, str)
         return name
 
 
 def check_problem(fields: Fields, use: Use) -> None:
-    """Raise an error if the outputs of a model are not the scores of labels, as in a regression."""
+    """Raise an error if the outputs of a model are not logits of labels, but for example those of a regression."""
     allowed = ["single_label_classification", *(["multi_label_classification"] if use == "label texts" else [])]
     given = fields.values.get("problem_type")
     if given is not None and given not in allowed:
         raise FileError(
-            f"{fields.where}: problem_type is {json.dumps(given)[:60]}; Saccade only gives a meaning to the outputs of "
-            f"{' or '.join(allowed)}."
+            f"{fields.where}: problem_type is {json.dumps(given)[:60]}; Saccade supports only {' and '.join(allowed)}."
         )
 
 
 def read_labels(fields: Mapping[str, Any]) -> list[str]:
     """Return the labels that a config.json names, or two numbered labels if it names none.
 
-    If several have the same name, as the bird and the machine "crane" of ImageNet do, each gets its id in brackets.
+    If several have the same name, as the bird and the machine "crane" of ImageNet do, the id in brackets follows it.
     """
     named = fields.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
     if not isinstance(named, Mapping):
@@ -140,7 +140,7 @@ def read_labels(fields: Mapping[str, Any]) -> list[str]:
 
 
 class ForeignConfig(Config):
-    """What Saccade needs to know about a network that `transformers` runs."""
+    """What Saccade needs to know about a network that ``transformers`` runs, in place of a network's configuration."""
 
     model_type: str
     max_length: int
@@ -181,7 +181,7 @@ class Pretrained:
         return length if type(length) is int and length > 0 else None
 
     def id(self, *names: str) -> int | None:
-        """Return the id in the first of these fields that exists, such as eos_token_id."""
+        """Return the token id in the first of these fields of config.json that has one (eos_token_id, ...), or None."""
         given = [self.fields.get(name) for name in names]
         found = [value[0] if isinstance(value, list) and value else value for value in given]  # the first end token
         return next((id for id in found if type(id) is int and 0 <= id < self.vocabulary), None)

@@ -1,4 +1,4 @@
-"""Read the ``config.json`` of another library. A field that Saccade does not know raises an error that names it."""
+"""Read the ``config.json`` of another library. If Saccade does not know a field, an error names the field."""
 
 from __future__ import annotations
 
@@ -55,7 +55,10 @@ def theirs(activation: Activation) -> str:
 
 
 class Fields:
-    """The fields of one ``config.json``. It keeps track of which were read: `refuse_unknown` refuses all others."""
+    """The fields of one ``config.json``.
+
+    It records which fields were read, and `refuse_unknown` raises an error if there is another one that could matter.
+    """
 
     def __init__(self, values: Mapping[str, Any], where: str) -> None:
         self.values = values
@@ -63,7 +66,10 @@ class Fields:
         self._taken: set[str] = set()
 
     def take(self, name: str, kind: type | tuple[type, ...], default: Any = None) -> Any:
-        """Return the value of a field, which must have this type, and must exist unless there is a default."""
+        """Return the value of a field, or ``default`` if there is no such field.
+
+        Raise an error if the value does not have this type, or if there is neither a field nor a default.
+        """
         self._taken.add(name)
         value = self.values.get(name)
         if value is None:
@@ -71,7 +77,7 @@ class Fields:
                 raise FileError(f"{self.where} does not have the field {name!r}, which this model needs.")
             return default
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise FileError(f"{self.where}: {name} is {str(value)[:60]!r}, which is not a value of the right type.")
+            raise FileError(f"{self.where}: {name} is {str(value)[:60]!r}, which does not have the right type.")
         if isinstance(value, int) and abs(value) > _MOST:
             raise FileError(f"{self.where}: {name} is {str(value)[:60]}; it can be at most {_MOST:,}.")
         return value
@@ -93,20 +99,18 @@ class Fields:
         value: str = self.take(name, str, default)
         if value not in ACTIVATIONS:
             raise UnsupportedError(
-                f"{self.where}: {name} is {str(value)[:60]!r}; Saccade has {', '.join(ACTIVATIONS)}."
+                f"{self.where}: {name} is {str(value)[:60]!r}; Saccade supports {', '.join(ACTIVATIONS)}."
             )
         return ACTIVATIONS[value]
 
     def expect(self, name: str, *allowed: Any) -> None:
-        """Check that a field has one of the ``allowed`` values, the only ones that Saccade can express. The first
-        is the default."""
+        """Raise an error unless a field has one of the ``allowed`` values, which are those that Saccade supports. The
+        first is the default, which is assumed if there is no such field."""
         self._taken.add(name)
         value = self.values.get(name, allowed[0])
         if value is not None and value not in allowed:
             said = " or ".join(json.dumps(one)[:60] for one in allowed)
-            raise UnsupportedError(
-                f"{self.where}: {name} is {json.dumps(value)[:60]}; Saccade can only express {said}."
-            )
+            raise UnsupportedError(f"{self.where}: {name} is {json.dumps(value)[:60]}; Saccade supports only {said}.")
 
     def refuse_unknown(self, family: str) -> None:
         for name in self.values:
@@ -123,15 +127,15 @@ def read_fields(path: Path) -> Fields:
 
 
 def read_table(path: Path, kind: type) -> Any:
-    """Return the object (``kind=dict``) or list that a JSON file contains."""
+    """Return the object (``kind=dict``) or list (``kind=list``) that a JSON file contains."""
     try:
         if path.stat().st_size > _LARGEST:
-            raise FileError(f"{path} has {path.stat().st_size:,} bytes; a config.json has at most {_LARGEST:,}.")
+            raise FileError(f"{path} has {path.stat().st_size:,} bytes; such a file may have at most {_LARGEST:,}.")
         found = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise FileError(f"{path} cannot be read: {error.strerror or error}.") from None
     except (ValueError, RecursionError) as error:
         raise FileError(f"{path} is not JSON ({error}).") from None
     if not isinstance(found, kind):
-        raise FileError(f"{path} is not a {'table of fields' if kind is dict else 'list'}.")
+        raise FileError(f"{path} does not contain a JSON {'object' if kind is dict else 'list'}.")
     return found

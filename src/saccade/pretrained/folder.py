@@ -1,4 +1,4 @@
-"""Open a model folder that another library wrote, as a Saccade network with the same weights."""
+"""Open a model folder of another library as a Saccade network with the same weights."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ FAMILIES: Mapping[str, Family] = {family.model_type: family for family in _EVERY
 
 
 def is_pretrained(path: Path) -> bool:
-    """Return whether this is a folder in the format of Hugging Face or CTranslate2, or a checkpoint of llama2.c."""
+    """Return whether ``path`` is a model folder of Hugging Face or CTranslate2, or a checkpoint of llama2.c."""
     if is_ctranslate2(path) or find_llama2c(path) is not None:
         return True
     try:
@@ -69,7 +69,10 @@ def is_pretrained(path: Path) -> bool:
 
 
 def read_pretrained(path: Path) -> Pretrained:
-    """Open a model of another library. For Hugging Face, all names and shapes are checked before weights are loaded."""
+    """Open a model of another library as a Saccade network.
+
+    The names and shapes of all tensors of a Hugging Face model are checked before any weights are loaded.
+    """
     if is_ctranslate2(path):
         return read_ctranslate2(path)
     checkpoint = find_llama2c(path)
@@ -119,8 +122,8 @@ def read_pretrained(path: Path) -> Pretrained:
 
 
 def pretrained_files(model: Pretrained) -> dict[str, bytes]:
-    """Return the files of a model in the format of transformers: ``config.json``, ``model.safetensors`` and, for
-    images, ``preprocessor_config.json``."""
+    """Return the content of the files of a model in the format of transformers: ``config.json``, ``model.safetensors``
+    and, if the model takes images, ``preprocessor_config.json``."""
     tables = {"config.json": dict(model.fields)}
     if model.preparation is not None:
         assert isinstance(model.config, VisionConfig)
@@ -130,7 +133,7 @@ def pretrained_files(model: Pretrained) -> dict[str, bytes]:
 
 
 def weights_checksum(path: Path) -> str:
-    """Return a SHA-256 of all files with weights in a folder."""
+    """Return a checksum of all files with weights in a model folder: one SHA-256 in hexadecimal."""
     digest = hashlib.sha256()
     checkpoint = path / CTRANSLATE2 if is_ctranslate2(path) else find_llama2c(path)
     for file in find_tensors(path).files if checkpoint is None else [checkpoint]:
@@ -158,9 +161,10 @@ def _family(fields: Fields) -> tuple[Family, Use]:
 def with_head(
     config: TransformerConfig, family: Family, use: Use, sentence: Mapping[str, Any] | None = None
 ) -> TransformerConfig:
-    """Return the configuration of a network for this use: to encode texts, or to label texts or words; else ``config``.
+    """Return the configuration with the output layer that a ``use`` needs: encoding texts, or labelling texts or words.
 
-    ``sentence`` has the fields of a sentence encoder, such as how it pools.
+    Other uses need no other configuration, so ``config`` itself is returned. ``sentence`` has the fields that only a
+    sentence encoder has, such as how it pools the vectors of tokens.
     """
     given = config.model_dump()
     if use == "encode":
@@ -203,16 +207,16 @@ def _check(
     for pair in family.pairs(network):
         for name, shape in zip(pair.theirs, pair.their_shapes([ours[own].shape for own in pair.ours]), strict=True):
             if name not in names:
-                raise FileError(f"{path} does not have the tensor {name}, which config.json asks for.")
+                raise FileError(f"{path} does not have the tensor {name}, which config.json requires.")
             if files[names[name]].shape != shape:
                 raise FileError(
-                    f"{path}: the tensor {name} has shape {files[names[name]].shape}; config.json asks for {shape}."
+                    f"{path}: the tensor {name} has shape {files[names[name]].shape}; config.json requires {shape}."
                 )
             needed.add(name)
     unused = sorted(set(names) - needed)
     for name in unused:
         if name in family.copies and not _same(files, names, name, family.copies[name]):
-            raise FileError(f"{path}: the tensor {name} is not the same as {family.copies[name]}, as it should be.")
+            raise FileError(f"{path}: the tensor {name} must be a copy of {family.copies[name]}, but it differs.")
         if name not in family.copies and not family.is_unused(name) and name != family.tied:
             raise FileError(f"{path} has the tensor {names[name]}, which Saccade does not know for {family.name}.")
     return tuple(unused)

@@ -1,4 +1,4 @@
-"""Llama (Touvron 2023) and models of the same shape: Mistral (Jiang 2023) and Qwen2 (Yang 2024)."""
+"""Llama (Touvron 2023) and models with the same architecture: Mistral (Jiang 2023) and Qwen2 (Yang 2024)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KINDS: dict[str, tuple[str, ...]] = {
 def rotary_fields(fields: Fields) -> tuple[dict[str, Any], float]:
     """Return the fields of Saccade's configuration for rotary positions, and the fraction of dimensions to rotate.
 
-    A config.json has them in the table ``rope_parameters``; older ones in separate fields and in ``rope_scaling``.
+    They are read from ``rope_parameters`` in config.json, or in older files from ``rope_scaling`` and other fields.
     """
     newer = fields.take("rope_parameters", dict, {})
     older = fields.take("rope_scaling", dict, {})
@@ -35,7 +35,7 @@ def rotary_fields(fields: Fields) -> tuple[dict[str, Any], float]:
     share = newer.get("partial_rotary_factor", fields.number("rotary_pct", 1.0))
     numbers = [base, share, *(table[name] for name in _KINDS[_kind(table)])]
     if not all(isinstance(one, int | float) and not isinstance(one, bool) for one in numbers):
-        raise FileError(f"{fields.where}: rope_parameters must give numbers.")
+        raise FileError(f"{fields.where}: the values that describe rotary positions must be numbers.")
     found: dict[str, Any] = {"rotary_base": float(base)}
     if _kind(table) != "default":
         found["rotary_factor"] = float(table["factor"])
@@ -57,12 +57,12 @@ def _check_table(fields: Fields, name: str, table: dict[str, Any], more: set[str
         kinds = "; ".join(", ".join((f"rope_type = {kind}", *names)) for kind, names in _KINDS.items())
         allowed = f", each also with {', '.join(sorted(more, reverse=True))}" if more else ""
         raise UnsupportedError(
-            f"{fields.where}: {name} has {said[:200]}; Saccade takes these tables: {kinds}{allowed}."
+            f"{fields.where}: {name} has {said[:200]}; Saccade supports these tables: {kinds}{allowed}."
         )
 
 
 def rotary_table(config: TransformerConfig) -> dict[str, Any]:
-    """Return the table ``rope_parameters`` of a config.json for one of Saccade's configurations."""
+    """Return the table ``rope_parameters`` for config.json that describes the rotary positions of a configuration."""
     table: dict[str, Any] = {"rope_type": "default", "rope_theta": config.rotary_base}
     if config.rotary_factor != 1.0:
         table |= {"rope_type": "linear", "factor": config.rotary_factor}
@@ -78,7 +78,7 @@ def _configure(fields: Fields, use: Use, names: Collection[str]) -> TransformerC
     bias = fields.flag("attention_bias", False)
     fields.expect("mlp_bias", False)
     if bias:  # in Saccade, a bias in the output projection implies one in every other layer
-        raise UnsupportedError(f"{fields.where}: attention_bias is true; Saccade can only express false.")
+        raise UnsupportedError(f"{fields.where}: attention_bias is true; Saccade supports only false.")
     is_qwen = fields.values["model_type"] == "qwen2"
     window: int | None = fields.whole("sliding_window", 0) or None
     if is_qwen:
@@ -88,7 +88,7 @@ def _configure(fields: Fields, use: Use, names: Collection[str]) -> TransformerC
             window = None
         if window is not None or not kinds or any(one != "full_attention" for one in kinds):
             raise UnsupportedError(
-                f"{fields.where}: Saccade cannot open a model in which only some layers have a window."
+                f"{fields.where}: Saccade does not support sliding-window attention in only some of the layers."
             )
     rotary, _ = rotary_fields(fields)
     fields.whole("max_position_embeddings", 0)  # rotary positions have no limit

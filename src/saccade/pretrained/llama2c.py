@@ -52,7 +52,10 @@ class _Header(NamedTuple):
 
 
 def find_llama2c(path: Path) -> Path | None:
-    """Return the checkpoint at this path, or the only one in this folder; None if there is none, or several."""
+    """Return the file at this path, or the only one in this folder, that is a llama2.c checkpoint.
+
+    Return None if there is no checkpoint, or if there are several.
+    """
     files = [path] if path.is_file() else sorted(path.glob("*.bin")) if path.is_dir() else []
     found = [file for file in files if _header(file) is not None]
     return found[0] if len(found) == 1 else None
@@ -72,7 +75,7 @@ def _header(path: Path) -> _Header | None:
 
 
 def read_llama2c(path: Path) -> Pretrained:
-    """Open a checkpoint that ``find_llama2c`` found."""
+    """Open a checkpoint that ``find_llama2c`` returned."""
     header = _header(path)
     assert header is not None
     numbers, found, start = np.memmap(path, dtype="<f4", mode="r", offset=_HEADER.size), {}, 0

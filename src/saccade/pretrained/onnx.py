@@ -1,8 +1,8 @@
 """Describe Transformers as ONNX graphs: their inputs and outputs, and which axes may have any length.
 
-A network that computes its answer in one step is one graph. A model that writes text is two graphs: ``encoder`` reads
-the source once; ``decoder`` takes the new tokens, and the keys and values that it returned earlier for the tokens
-before them. A language model has only the second graph.
+A network that computes its answer in one step is one graph. A model that writes text from a source is two graphs:
+``encoder`` reads the source once; ``decoder`` takes the new tokens, and the keys and values that it returned earlier
+for the tokens before them. A language model, which has no source, has only the decoder.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ BATCH, TOKENS, PAST, SOURCE = 2, 3, 5, 7
 
 @dataclass(frozen=True)
 class Graph:
-    """A part of a network that is exported as one ONNX file."""
+    """A network, or a part of one, that is exported as one ONNX file."""
 
     module: nn.Module
     examples: tuple[Any, ...]  # an example of each argument
@@ -52,8 +52,9 @@ class Graph:
 
 
 def graphs(network: nn.Module, *, has_types: bool = False) -> dict[str, Graph]:
-    """Return the graphs of a network by file name, or raise an error if it cannot be exported. With
-    ``has_types``, a classifier also takes the types of its tokens, which say which of two texts each belongs to."""
+    """Return the graphs of a network by the names of their files, without suffix, or raise an error if the network
+    cannot be exported. With ``has_types``, a classifier's graph also takes token types: which of two texts a token
+    belongs to."""
     if not isinstance(getattr(network, "config", None), TransformerConfig):
         raise OptionError(f"Only Transformers can be exported to ONNX, not the network {type(network).__name__}.")
     if isinstance(network, DecoderOnly):
@@ -73,7 +74,10 @@ def graphs(network: nn.Module, *, has_types: bool = False) -> dict[str, Graph]:
 
 
 def kept_names(layers: int, kind: str) -> list[str]:
-    """Return the names of the keys and values of every layer; ``kind`` is "past", "present" or "source"."""
+    """Return the names of a graph's inputs or outputs for the keys and values of every layer.
+
+    ``kind`` is "past" for inputs, "present" for outputs (past and new tokens), or "source" for those of the source.
+    """
     return [f"{kind}_{part}.{layer}" for part in ("key", "value") for layer in range(layers)]
 
 

@@ -26,7 +26,7 @@ _KNOWN = frozenset(
 
 @dataclass(frozen=True)
 class Preparation:
-    """How a picture becomes the numbers that a network takes."""
+    """How a picture is turned into the numbers that a network takes: resized, and normalised in each channel."""
 
     mean: tuple[float, ...]  # subtracted from the values of each channel, which are between 0 and 1
     deviation: tuple[float, ...]  # the results are divided by this
@@ -35,11 +35,11 @@ class Preparation:
 
 
 def read_preparation(folder: Path, size: tuple[int, int], channels: int) -> Preparation:
-    """Read how to prepare pictures for a network that takes images of this ``size`` and number of ``channels``."""
+    """Read from a model folder how to prepare pictures for its network, which takes images of this size."""
     path = folder / NAME
     if not path.exists():
         raise FileError(
-            f"{folder} has no {NAME}, which says how pictures become numbers; save it with transformers: "
+            f"{folder} has no {NAME}, which says how to turn pictures into numbers; save it with transformers: "
             "AutoImageProcessor.from_pretrained(name).save_pretrained(folder)."
         )
     fields = read_fields(path)
@@ -48,24 +48,24 @@ def read_preparation(folder: Path, size: tuple[int, int], channels: int) -> Prep
     for name, value in fields.values.items():
         if name not in _KNOWN and value not in (None, False):
             raise FileError(
-                f"{path} has the field {name[:60]!r}, which Saccade does not know; it could change the pixels."
+                f"{path} has the field {name[:60]!r}, which Saccade does not know and which could change the pixels."
             )
     scale = fields.number("rescale_factor", 1 / 255)
     if abs(scale * 255 - 1) > 1e-6:
-        raise FileError(f"{path}: rescale_factor is {scale}; Saccade can only express 1/255.")
+        raise FileError(f"{path}: rescale_factor is {scale}; Saccade supports only 1/255.")
     mean, deviation = (_each(fields, name, channels) for name in ("image_mean", "image_std"))
     number = fields.whole("resample", 2)
     if number not in FILTERS:
-        raise FileError(f"{path}: resample is {str(number)[:60]}; Saccade has {', '.join(map(str, FILTERS))}.")
+        raise FileError(f"{path}: resample is {str(number)[:60]}; Saccade supports {', '.join(map(str, FILTERS))}.")
     stated = _size(fields, "size")
     cut = _size(fields, "crop_size") if fields.values.get("do_center_crop") else None
     if (cut or stated) != size:
-        raise FileError(f"{path}: images have the size {cut or stated} here, but {size} in config.json.")
+        raise FileError(f"{path}: the images have size {cut or stated}, but in config.json they have {size}.")
     return Preparation(mean, deviation, FILTERS[number], None if cut is None else stated)
 
 
 def preparation_fields(found: Preparation, size: tuple[int, int]) -> dict[str, Any]:
-    """Return the fields of a ``preprocessor_config.json``."""
+    """Return the fields of the ``preprocessor_config.json`` that describes this preparation."""
     sides = ("height", "width")
     edge = {"shortest_edge": found.resized} if isinstance(found.resized, int) else None
     cut = {"do_center_crop": True, "crop_size": dict(zip(sides, size, strict=True))} if found.resized else {}
@@ -100,5 +100,5 @@ def _size(fields: Fields, name: str) -> tuple[int, int] | int:
         found = (given.get("height"), given.get("width"))
     sides = found if isinstance(found, tuple) else (found,)
     if not all(type(side) is int and 0 < side <= 1 << 14 for side in sides):
-        raise FileError(f"{fields.where}: {name} is {str(given)[:60]}, which is not a height and a width.")
+        raise FileError(f"{fields.where}: {name} is {str(given)[:60]}, which is not the size of an image.")
     return found

@@ -1,4 +1,4 @@
-"""Read how a sentence-transformers folder pools the vectors of tokens, and how long texts may be."""
+"""Read from a sentence-transformers folder how its model pools the vectors of tokens, and how long texts may be."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ _POOLING = {"mean_tokens": "mean", "max_tokens": "max", "cls_token": "first"}
 
 
 def sentence_fields(folder: Path) -> dict[str, Any]:
-    """Return the pooling fields of Saccade's `SentenceConfig`. A folder without modules.json does not say how to pool,
-    so there are none, and the default applies (the mean)."""
+    """Return the fields of Saccade's `SentenceConfig` that a folder states: pooling, normalisation and longest text.
+
+    A folder without modules.json states none of them, so the defaults apply, such as pooling by the mean.
+    """
     if not (folder / "modules.json").exists():
         return {}
     found: dict[str, Any] = {}
@@ -26,7 +28,7 @@ def sentence_fields(folder: Path) -> dict[str, Any]:
         if name == "Pooling":
             if path != Path(path).name:
                 raise FileError(
-                    f"{folder / 'modules.json'} has the path {str(path)[:60]!r}, which is not a folder next to it."
+                    f"{folder / 'modules.json'} has the path {str(path)[:60]!r}, which is not a folder beside it."
                 )
             found["pooling"] = _pooling(folder / path / "config.json")
         elif name == "Normalize":
@@ -48,5 +50,7 @@ def _pooling(path: Path) -> str:
         chosen = [{"cls": "cls_token"}.get(fields.values["pooling_mode"], f"{fields.values['pooling_mode']}_tokens")]
     names = [name.removeprefix("pooling_mode_") for name in chosen]
     if len(names) != 1 or names[0] not in _POOLING:
-        raise FileError(f"{path} asks for {' and '.join(names) or 'no pooling'}; Saccade has {', '.join(_POOLING)}.")
+        raise FileError(
+            f"{path} requires {' and '.join(names) or 'no pooling'}; Saccade supports one of {', '.join(_POOLING)}."
+        )
     return _POOLING[names[0]]

@@ -1,4 +1,4 @@
-"""T5 (Raffel 2020): an encoder and a decoder with the same vocabulary, and a learned bias for each distance."""
+"""T5 (Raffel 2020): an encoder and a decoder with the same vocabulary, and a learned attention bias per distance."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def _feedforward(fields: Fields) -> tuple[Activation, bool]:
         fields.expect(key, value)
     if plain not in ACTIVATIONS:
         raise FileError(
-            f"{fields.where}: feed_forward_proj is {name[:60]!r}; Saccade has {', '.join(ACTIVATIONS)}, each also "
-            "after 'gated-'."
+            f"{fields.where}: feed_forward_proj is {name[:60]!r}; Saccade supports {', '.join(ACTIVATIONS)}, each also "
+            "with the prefix 'gated-'."
         )
     return ACTIVATIONS[plain], gated
 

@@ -1,5 +1,7 @@
-"""Read the tensors of a folder that has one safetensors file, or several with an index: first names and shapes, later
-weights."""
+"""Read the tensors of a folder that has one safetensors file, or several with an index.
+
+Names and shapes are read first, and the weights only when they are needed.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ _LARGEST = 64 << 20  # bytes of an index
 
 
 class StoredTensor(NamedTuple):
-    """Where a tensor is stored, and its shape."""
+    """In which file and under which name a tensor is stored, and its shape."""
 
     file: Path
     name: str  # its name in the file
@@ -30,7 +32,7 @@ class StoredTensor(NamedTuple):
 
 
 class TensorFiles(Mapping[str, StoredTensor]):
-    """The stored tensors by name. The old names "gamma" and "beta" are read as "weight" and "bias"."""
+    """The stored tensors by name. Names that end in "gamma" or "beta" in old files end in "weight" or "bias" here."""
 
     def __init__(self, files: Mapping[Path, list[str] | None]) -> None:
         """``files`` lists, for each file, the tensors to read from it; None stands for all its tensors."""
@@ -55,12 +57,12 @@ class TensorFiles(Mapping[str, StoredTensor]):
         return len(self._stored)
 
     def read(self, name: str) -> Tensor:
-        """Read a tensor, as float32."""
+        """Read the numbers of a tensor and return them as float32."""
         stored = self._stored[name]
         with _opened(stored.file) as file:
             found: Tensor = file.get_tensor(stored.name)
         if not found.is_floating_point():
-            raise FileError(f"{stored.file}: {stored.name} holds {found.dtype}, not floating-point numbers.")
+            raise FileError(f"{stored.file}: {stored.name} contains {found.dtype}, not floating-point numbers.")
         found = found.float()
         if found.numel() and not bool(torch.isfinite(torch.stack(found.aminmax())).all()):
             raise FileError(f"{stored.file}: {stored.name} contains NaN or infinity; weights must be finite.")
@@ -86,7 +88,7 @@ def _indexed(folder: Path) -> dict[Path, list[str] | None]:
     path = folder / INDEX
     try:
         if path.stat().st_size > _LARGEST:
-            raise FileError(f"{path} has {path.stat().st_size:,} bytes; an index has at most {_LARGEST:,}.")
+            raise FileError(f"{path} has {path.stat().st_size:,} bytes; an index may have at most {_LARGEST:,}.")
         places = json.loads(path.read_text(encoding="utf-8"))["weight_map"]
         pairs = [(str(name), str(file)) for name, file in places.items()]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):

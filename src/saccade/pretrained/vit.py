@@ -1,4 +1,4 @@
-"""ViT (Dosovitskiy 2021) and DeiT (Touvron 2021), which has a second token that is trained to imitate a teacher."""
+"""ViT (Dosovitskiy 2021), and DeiT (Touvron 2021), which has a second token that is trained to imitate a teacher."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recurrent networks: cells written as their equations, one loop that unrolls them, and their gradient flow."""
+"""Recurrent networks: cells written as their equations, one loop that unrolls them, and measures of gradient flow."""
 
 from saccade.recurrent.cells import (
     CELLS,

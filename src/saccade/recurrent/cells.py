@@ -1,8 +1,8 @@
 """Recurrent cells, each written as its equations.
 
-Every cell splits a step in two. `project` computes the part that depends only on the input, for all steps at once:
+Every cell splits a step in two. `project` computes the part that depends only on the input, for all T steps at once:
 one large matrix product instead of T small ones. `step` computes the rest, from one state to the next. A state is a
-tuple of tensors (B, width). The first is h, the output of the network; the LSTM also has c.
+tuple of tensors (B, width). The first is h, the output of the network; the LSTM's state also has its cell state c.
 
 Shapes: B batch, I input width, D width of the state, G width of the projected input (it depends on the cell).
 σ is the logistic function, ⊙ the elementwise product.
@@ -47,7 +47,7 @@ State = tuple[Tensor, ...]  # each (B, width); the first is h
 
 
 class Cell(nn.Module, ABC):
-    """The base class of all cells. It has the two widths, the zero state, and a step that also projects its input."""
+    """The base class of all cells. Calling a cell runs `project` and `step` for one input and returns the new state."""
 
     name: ClassVar[str]
     recurrent_weights: ClassVar[tuple[str, ...]]  # the parameters that multiply the state
@@ -65,12 +65,12 @@ class Cell(nn.Module, ABC):
         self.width = width
 
     def project(self, x: Float[Tensor, "*steps I"]) -> Float[Tensor, "*steps G"]:
-        """Compute the part of a step that depends only on the input; any leading dimensions are allowed."""
+        """Compute the part of a step that depends only on the input, for inputs with any leading dimensions."""
         return F.linear(x, self.input_weight, self.bias)
 
     @abstractmethod
     def step(self, projected: Float[Tensor, "B G"], state: State) -> State:
-        """The state after one more input, which `project` has already processed."""
+        """The state after one more step; ``projected`` is what `project` returned for the input of the step."""
 
     def forward(self, x: Float[Tensor, "B I"], state: State | None = None) -> State:
         return self.step(self.project(x), self.initial(len(x)) if state is None else state)
@@ -138,7 +138,7 @@ class OutputRNN(RNN):
         self.output = nn.Linear(width, output_width)
 
     def predict(self, h: Float[Tensor, "*steps D"]) -> Float[Tensor, "*steps O"]:
-        """ŷ, a distribution over the outputs. For a loss, use o itself, which is `output(h)`."""
+        """ŷ, a distribution over the outputs, for states h. For a loss, use the logits o, which are `output(h)`."""
         return torch.softmax(self.output(h), dim=-1)
 
 
@@ -170,7 +170,7 @@ class LSTM(Cell):
         nn.init.ones_(self.bias[self.width : 2 * self.width])
 
     def gates(self, projected: Float[Tensor, "B 4D"], h: Float[Tensor, "B D"]) -> tuple[Tensor, ...]:
-        """i, f, g and o, each (B, D)."""
+        """The gates i and f, the candidate g and the gate o, in this order, each (B, D)."""
         i, f, g, o = _plus_product(projected, h, self.state_weight).chunk(4, dim=-1)
         return torch.sigmoid(i), torch.sigmoid(f), torch.tanh(g), torch.sigmoid(o)
 
@@ -191,8 +191,8 @@ class LSTMVariant(Cell):
         o = σ(W_o [h; x] + b_o)      or 1 without an output gate
         h' = o ⊙ tanh c'
 
-    Peepholes let the gates see the cell: p_i ⊙ c and p_f ⊙ c are added inside i and f, and p_o ⊙ c' inside o. The rows
-    of the weights belong to the gates in the order of `gates`, then to g.
+    Peepholes let the gates see the cell state c: p_i ⊙ c and p_f ⊙ c are added inside i and f, and p_o ⊙ c' inside o.
+    The rows of the weights are those of the gates, in the order of `gates`, then those of g.
     """
 
     recurrent_weights = ("state_weight",)
@@ -241,7 +241,7 @@ class CoupledLSTM(LSTMVariant):
 
 
 class PeepholeLSTM(LSTMVariant):
-    """The LSTM whose gates also see the cell (Gers & Schmidhuber 2000)."""
+    """The LSTM whose gates also see the cell state c (Gers & Schmidhuber 2000)."""
 
     name = "lstm_peephole"
     peepholes = True
@@ -255,7 +255,7 @@ class LSTMWithoutInput(LSTMVariant):
 
 
 class LSTMWithoutForget(LSTMVariant):
-    """The LSTM without a forget gate: f = 1, as it was in 1997."""
+    """The LSTM without a forget gate: f = 1, as in the original paper of 1997."""
 
     name = "lstm_no_forget"
     gates = "io"
@@ -299,7 +299,7 @@ class GRU(Cell):
 
 
 class TorchGRU(Cell):
-    """The gated recurrent unit as torch.nn.GRU computes it, with r after the product and a second bias:
+    """The gated recurrent unit as torch.nn.GRU computes it, with r applied after the product, and a second bias:
 
         r = σ(W_xr x + b_r + W_hr h + d_r)
         z = σ(W_xz x + b_z + W_hz h + d_z)
@@ -334,7 +334,7 @@ class TorchGRU(Cell):
 
 
 class MUT1(Cell):
-    """The first of three cells found by search (Jozefowicz et al. 2015):
+    """The first of three cells found by an automatic search over architectures (Jozefowicz et al. 2015):
 
         z = σ(W_xz x + b_z)
         r = σ(W_xr x + W_hr h + b_r)
@@ -370,7 +370,7 @@ class MUT1(Cell):
 
 
 class MUT2(Cell):
-    """The second of three cells found by search (Jozefowicz et al. 2015):
+    """The second of three cells found by an automatic search over architectures (Jozefowicz et al. 2015):
 
         z = σ(W_xz x + W_hz h + b_z)
         r = σ(x + W_hr h + b_r)
@@ -404,7 +404,7 @@ class MUT2(Cell):
 
 
 class MUT3(Cell):
-    """The third of three cells found by search (Jozefowicz et al. 2015):
+    """The third of three cells found by an automatic search over architectures (Jozefowicz et al. 2015):
 
         z = σ(W_xz x + W_hz tanh(h) + b_z)
         r = σ(W_xr x + W_hr h + b_r)
@@ -451,7 +451,7 @@ CELLS: dict[str, type[Cell]] = {
 
 
 def cell_named(name: str) -> type[Cell]:
-    """Return the class with this name in `CELLS`."""
+    """Return the class of the cell with this name, which must be one of `CELLS`."""
     if name not in CELLS:
         raise UnknownNameError("cell", name, CELLS)
     return CELLS[name]
