@@ -354,7 +354,7 @@ def test_pictures_are_bounded_in_number_and_time(running: Running) -> None:
     kept = running.app.state.looks[look["id"]]
     looks = Looks(Limits(queue=2, seconds=1e-6, map_seconds=1e-6))
     ids = [looks.add(Look(kept.served, kept.given, kept.view)).id for _ in range(5)]
-    with pytest.raises(Refused, match="takes too long") as late:
+    with pytest.raises(Refused, match="took too long") as late:
         looks.draw(ids[0], lambda one: one.pyramid.whole(look["layer"], 0, 64, "max")).result()
     assert late.value.status == 503
     hold, begun = threading.Event(), threading.Semaphore(0)

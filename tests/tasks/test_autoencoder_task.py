@@ -264,7 +264,7 @@ def test_damaged_neighbours_are_refused():
     tensors, about = NeighbourIndex(torch.zeros(2, 3), [1, 2], ["a", "b"], None).files().values()
     with pytest.raises(FileError, match="here: the neighbours cannot be read"):
         NeighbourIndex.from_files(tensors, b"{}", "here")
-    with pytest.raises(FileError, match="there are 1 neighbours and 2 codes"):
+    with pytest.raises(FileError, match="there are 1 neighbours and 2 code vectors"):
         NeighbourIndex.from_files(tensors, about.replace(b"[1, 2]", b"[1]"), "here")
 
 
