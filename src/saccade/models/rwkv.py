@@ -19,7 +19,7 @@ __all__ = ["RWKVConfig", "RWKVEncoder", "RWKVLanguageModel"]
 
 
 class RWKVConfig(Config):
-    """The settings of RWKV, a recurrent network that trains in parallel."""
+    """The settings of RWKV, a recurrent network that reads all tokens of a text in parallel in training."""
 
     width: int = Field(256, ge=1, description="Width of the vector at each position")
     decoder_layers: int = Field(4, ge=1, description="Number of blocks")
