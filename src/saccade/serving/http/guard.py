@@ -42,8 +42,8 @@ LONGEST_QUERY, MOST_FIELDS = 1 << 13, 100
 class Guard:
     """The ASGI application that checks each request before it passes it on.
 
-    A request counts towards the limits only when its body is complete, so a client cannot block others by sending
-    slowly. Requests with and without the API key are counted separately, so clients without the key cannot lock out
+    A request counts towards the limit on their number only when its body is complete, so a client cannot block others
+    by sending slowly. Requests with and without the API key are counted separately, so clients without the key cannot lock out
     those who have it.
     """
 

@@ -44,7 +44,7 @@ _MEDIA = {
 #: One figure at a time, because matplotlib's font cache is not thread-safe.
 _figures = threading.Lock()
 
-Name = Annotated[str, Query(max_length=200, description="The name of an attention, such as encoder.0.self.")]
+Name = Annotated[str, Query(max_length=200, description="The name of an attention layer, such as encoder.0.self.")]
 HeadName = Annotated[
     str,
     Query(

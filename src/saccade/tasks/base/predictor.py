@@ -377,8 +377,8 @@ class Predictor(ABC):
     ) -> Change:
         """Compare the answers before and after a change: heads switched off, links forbidden, or a word replaced.
 
-        Heads and links are named as in ``saccade.edit``; a row or column may also be a word that occurs only once. The
-        rows of a decoder are the tokens that it reads: the start token, and the answer so far.
+        Heads and links are named as in ``saccade.edit``; the row or column of a link may also be a word that occurs
+        only once. The rows of a decoder are the tokens that it reads: the start token, and the answer so far.
         """
         if not (without_heads or without_links or replace):
             raise OptionError("There is nothing to change; give without_heads, without_links or replace.")
