@@ -42,9 +42,9 @@ LONGEST_QUERY, MOST_FIELDS = 1 << 13, 100
 class Guard:
     """The ASGI application that checks each request before it passes it on.
 
-    A request counts towards the limit on their number only when its body is complete, so a client cannot block others
-    by sending slowly. Requests with and without the API key are counted separately, so clients without the key cannot lock out
-    those who have it.
+    A request counts towards the maximum number of requests only when its body is complete, so a client cannot block
+    others by sending slowly. Requests with and without the API key are counted separately, so clients without the key
+    cannot lock out those who have it.
     """
 
     def __init__(self, app: ASGIApp, state: ServerState, hosts: Collection[str]) -> None:
