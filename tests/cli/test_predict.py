@@ -35,7 +35,7 @@ def test_any_option_of_the_model_can_be_set(capsys: Capture, tiny_run: Path) -> 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["--set", "beam"], "--set takes NAME=VALUE, such as samples=5, not 'beam'"),
+        (["--set", "beam"], "--set takes NAME=VALUE, not 'beam'; the options of this model are: beam, n_best,"),
         (["--set", "beem=3"], "This model has no option 'beem'; allowed: beam,"),
         (["--set", "beam=many"], "--set: beam must be a whole number, not 'many'"),
         (["--set", "beam=3", "--beam", "2"], "--set beam=3: beam is given twice"),

@@ -103,7 +103,7 @@ OwnOptions = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
-        help="Set an option that only this kind of model has, such as samples=5. Repeatable.",
+        help="Set an option that only this kind of model has, as NAME=VALUE. Repeatable.",
         show_default=False,
     ),
 ]
@@ -291,7 +291,7 @@ def refuse_unknown(
 
 
 def add_own(options: dict[str, Any], given: Sequence[str], opened: Predictor) -> dict[str, Any]:
-    """Return ``options`` with those of --set added, such as ``samples=5``, which must be options of the model's task.
+    """Return ``options`` with those of --set added (``NAME=VALUE``), which must be options of the model's task.
 
     A value that is not valid TOML is taken as text.
     """
@@ -299,7 +299,8 @@ def add_own(options: dict[str, Any], given: Sequence[str], opened: Predictor) ->
     for text in given:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not equals or not name:
-            raise OptionError(f"--set takes NAME=VALUE, such as samples=5, not {text!r}.")
+            names = ", ".join(opened.options.model_fields) or "none"
+            raise OptionError(f"--set takes NAME=VALUE, not {text!r}; the options of this model are: {names}.")
         if name not in opened.options.model_fields:
             raise UnknownNameError("option", name, opened.options.model_fields, "This model has")
         if name in found:

@@ -73,7 +73,7 @@ Format = Annotated[
     str | None,
     typer.Option(
         "--format",
-        help="Format of the answers: csv for trajectories of agents; dbn, ct or matrix for base pairs.",
+        help="Format of the answers, for models that have others besides text and JSON; a wrong name lists them.",
         show_default=False,
     ),
 ]

@@ -31,7 +31,7 @@ from saccade.serving.limits import Limits
 from saccade.serving.pace import Pace
 from saccade.serving.turns import Job, Queue
 from saccade.tasks.base.answer import Answer
-from saccade.tasks.base.cost import Cost
+from saccade.tasks.base.cost import TOKEN_STEPS, Cost
 from saccade.tasks.base.predictor import Predictor
 
 __all__ = ["Batcher"]
@@ -126,9 +126,8 @@ class Batcher:
         if total > limits.cost:
             raise Refused(
                 413,
-                f"This needs up to {total:,} token steps (tokens read and written, times the beam size or the number "
-                f"of samples); the limit is {limits.cost:,}: send fewer or shorter inputs, or ask for fewer or "
-                "shorter answers.",
+                f"This needs up to {total:,} {TOKEN_STEPS}; the limit is {limits.cost:,}: send fewer or shorter "
+                "inputs, or ask for fewer or shorter answers.",
             )
         is_quick = total <= limits.quick and all(cost.steps <= limits.quick_steps for cost in job.costs)
         (self._quick if is_quick else self._long).put(job)

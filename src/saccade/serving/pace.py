@@ -1,5 +1,4 @@
-"""Estimate how much work fits into one turn of a model, in token steps: tokens read and written, times the beam size or
-the number of samples."""
+"""Estimate how much work fits into one turn of a model, in token steps (``tasks.base.cost``)."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def train(
         elif note:
             display.say(note)
         _announce(run, trainer, display)
-        effort = (getattr(recipe.decoding, "beam", 1) + 1) / 2  # beam search does more work than greedy validations
+        effort = task.evaluation_effort(recipe.decoding)
         trainer.closing = effort * len(test or validation) / len(trainer.sample)
         trainer.reserve()
         trainer.progress.seconds += time.monotonic() - began

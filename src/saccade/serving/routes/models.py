@@ -297,7 +297,7 @@ def _look(state: ServerState, served: Served, given: Any, edited: Any, body: Loo
         every = [first, *first.alternatives]
         if body.which >= len(every):
             raise Refused(
-                400, f"which = {body.which}: the model gave {counted(len(every), 'answer')}; request more with n_best."
+                400, f"which = {body.which}: the model gave {counted(len(every), 'answer')}, numbered from 0."
             )
         answer = every[body.which]
         found |= {"answer": plain_record(answer), "which": body.which}

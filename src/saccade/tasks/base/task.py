@@ -240,8 +240,7 @@ class Task(ABC):
             )
         if isinstance(config, TransformerConfig) and config.weights == "hard":
             raise OptionError(
-                'model.weights = "hard" passes no gradient to the scores of a Transformer; use another value (a '
-                'translation network with kind = "recurrent" can learn it, by reinforcement).'
+                'model.weights = "hard" passes no gradient to the scores of a Transformer; use another value.'
             )
         model = self.networks[kind].build(config, self.state)
         truncate = getattr(self.training, "truncate", None)
@@ -321,6 +320,10 @@ class Task(ABC):
         check_cancelled: CheckCancelled = lambda: None,
     ) -> Evaluation:
         """Score a trained model on all of these examples. ``options`` is the recipe's ``[decoding]`` table, if any."""
+
+    def evaluation_effort(self, options: Any) -> float:
+        """Return the work of ``evaluate`` for each example, as a multiple of the work of ``validate``."""
+        return 1.0
 
     @abstractmethod
     def probe(self, model: nn.Module, example: Any) -> Probe:

@@ -185,6 +185,9 @@ class Captions(Task):
         texts = [self.state.tokenizer.decode(best[0].tokens) for best in found]
         return Evaluation(text_scores(texts, [pair.text for pair in examples]))
 
+    def evaluation_effort(self, options: CaptionOptions) -> float:
+        return (options.beam + 1) / 2  # validation searches greedily
+
     @torch.inference_mode()
     def describe(
         self,

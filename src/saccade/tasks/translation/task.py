@@ -244,6 +244,9 @@ class Translation(Task):
         scores = {"loss": loss, "perplexity": math.exp(min(loss, 50.0))}
         return scores | text_scores(texts, [pair.gold.target for pair in examples])
 
+    def evaluation_effort(self, options: SearchOptions) -> float:
+        return (options.beam + 1) / 2  # validation searches greedily
+
     @torch.inference_mode()
     def evaluate(
         self,
