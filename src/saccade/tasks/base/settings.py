@@ -1,7 +1,7 @@
 """The settings that the ``[training]`` tables of all tasks share.
 
 Each task has its own table, a subclass of ``TrainingSettings``, which adds the settings of its loss, the unit in which
-its batches are measured, and for tasks that generate text in validation, the number of examples to generate.
+its batches are measured, and for tasks whose validation is slow, the number of examples that it scores.
 """
 
 from __future__ import annotations
