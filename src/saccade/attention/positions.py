@@ -45,7 +45,7 @@ class PositionTable(nn.Module):
     def __init__(self, width: int, how: How = "add") -> None:
         super().__init__()
         if width < 1:
-            raise OptionError(f"Positions must have a width of at least 1, not {width}.")
+            raise OptionError(f"Position vectors must have a width of at least 1, not {width}.")
         if how not in get_args(How):
             raise OptionError(f"how must be {' or '.join(map(repr, get_args(How)))}, not {how!r}.")
         self.width = width

@@ -23,7 +23,7 @@ SHOWN = 10
 
 @dataclass(frozen=True)
 class Finding:
-    """How many lines have one kind of fault, which are the first of them, and whether they were dropped."""
+    """How many lines have a given kind of fault, which lines have it first, and whether these lines were dropped."""
 
     kind: str  # a key of FINDINGS
     count: int

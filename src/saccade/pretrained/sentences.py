@@ -16,7 +16,7 @@ _POOLING = {"mean_tokens": "mean", "max_tokens": "max", "cls_token": "first"}
 def sentence_fields(folder: Path) -> dict[str, Any]:
     """Return the fields of Saccade's `SentenceConfig` that a folder states: pooling, normalisation and longest text.
 
-    A folder without modules.json states none of them, so the defaults apply, such as pooling by the mean.
+    A folder without modules.json specifies none of them, so the defaults apply, such as mean pooling.
     """
     if not (folder / "modules.json").exists():
         return {}

@@ -1,5 +1,5 @@
-"""One request and its answer: limits the size of the body and the time in which the client must send it, and adds the
-headers that every answer has."""
+"""One request and its answer, with limits on the size of the body and on the time in which the client must send it, and
+with the headers that every answer has."""
 
 from __future__ import annotations
 

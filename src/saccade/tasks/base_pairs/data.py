@@ -148,7 +148,7 @@ class BasePairsFiles(DataReader[Molecule]):
 
     @classmethod
     def write(cls, settings: BasePairsData, examples: Sequence[Molecule], path: Path) -> list[str]:
-        """Write a CT file, a format that can represent every structure."""
+        """Write a file in CT format, which can represent every structure."""
         tables = [table for one in examples for table in to_connectivity_table(one).splitlines()]
         return ["--data", str(write_lines(path.with_suffix(".ct"), tables))]
 

@@ -47,7 +47,9 @@ class SimilarityState(TokenizerState):
     def prepare(
         cls, settings: Mapping[str, Any], train: Sequence[ScoredPair], tokenizer: Tokenizer | None = None
     ) -> Self:
-        raise OptionError("Saccade does not train sentence encoders; it only opens those that other libraries train.")
+        raise OptionError(
+            "Saccade does not train sentence encoders; it can only open encoders that were trained with other libraries."
+        )
 
     @classmethod
     def adopt(cls, model: Pretrained, tokenizer: ForeignTokenizer) -> Self:

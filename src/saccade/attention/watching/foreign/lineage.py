@@ -168,7 +168,7 @@ class Lineage:
             self._origins[id(tensor)] = (weakref.ref(tensor), Origin(self.forward, marks, _first_number(tensor)))
 
     def attended(self, marks: Marks | None, output: object) -> int:
-        """Mark the output of an attention call whose queries carry these marks, and return the call's number."""
+        """Return a number for an attention call, and mark its output with that number and with the marks of its queries."""
         number = next(_numbers)
         self._attentions.add(number)
         self._recorded.add(number)

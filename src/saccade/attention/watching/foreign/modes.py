@@ -1,7 +1,7 @@
 """The torch modes that report which functions and kernels run.
 
-A function mode reports each torch function that is called. Where a function mode would change the results of a model,
-a dispatch mode reports the kernels that run instead.
+A function mode reports each torch function that is called. Where a function mode would
+change the results of a model, a dispatch mode is used instead; it reports the kernels that run.
 """
 
 from __future__ import annotations
