@@ -158,8 +158,8 @@ LINE = "{file}, line "
             "a.conll",
             "# text\n1-2\t" + "x\t" * 8 + "_\n1\t" + "x\t" * 8 + "_\n",
             {},
-            "{file} looks like CoNLL-U, whose words are not in the first column; end its name in .conllu, or say which "
-            "columns have the words and the labels, such as --columns 1,3.",
+            "{file} looks like CoNLL-U, whose words are not in the first column; rename it to end in .conllu, or say "
+            "which columns have the words and the labels, such as --columns 1,3.",
         ),
         (
             "a.csv",

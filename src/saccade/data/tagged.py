@@ -114,8 +114,8 @@ def _refuse_other_columns(path: str | Path, encoding: str) -> None:
     rows = [re.split(r"[\t,; ]", text.strip()) for text in looked_at if text.strip() and text[0] != "#"]
     if rows and len(rows[0]) == len(DEFAULT_FIELDS) and rows[0][0].partition("-")[0] == "1":
         raise FileError(
-            f"{path} looks like CoNLL-U, whose words are not in the first column; rename it so that it ends in {CONLLU}, "
-            "or say which columns have the words and the labels, such as --columns 1,3."
+            f"{path} looks like CoNLL-U, whose words are not in the first column; rename it to end in {CONLLU}, or say "
+            "which columns have the words and the labels, such as --columns 1,3."
         )
     if rows and rows[0][0].casefold() in HEADERS and rows[0][-1] not in [row[-1] for row in rows[1:]]:
         raise FileError(

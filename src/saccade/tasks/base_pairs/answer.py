@@ -126,8 +126,8 @@ class BasePairsAnswer(Answer):
     def triangle(self, i: int, j: int) -> list[Triangle]:
         """Return the weights of each triangle attention for the pair of bases i and j, counting from 1.
 
-        In triangle attention around the starting node, the pair (i, j) attends to the pairs (i, k); around the ending node,
-        it attends to the pairs (k, j).
+        In triangle attention around the starting node, the pair (i, j) attends to the pairs (i, k); around the ending
+        node, it attends to the pairs (k, j).
         """
         length = len(self.molecule.sequence)
         for base in (i, j):

@@ -125,7 +125,8 @@ class TaggingPredictor(TextInputPredictor):
         if words.count(old) != 1:
             text = shortened(" ".join(words), 200)
             raise OptionError(
-                f"The word to replace, {shortened(old)}, occurs {words.count(old)} times in {text}; it must occur exactly once."
+                f"The word to replace, {shortened(old)}, occurs {words.count(old)} times in {text}; "
+                "it must occur exactly once."
             )
         place = words.index(old)
         changed = new if isinstance(given[place], str) else [new, *given[place][1:]]

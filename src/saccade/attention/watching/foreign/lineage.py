@@ -168,7 +168,7 @@ class Lineage:
             self._origins[id(tensor)] = (weakref.ref(tensor), Origin(self.forward, marks, _first_number(tensor)))
 
     def attended(self, marks: Marks | None, output: object) -> int:
-        """Return a number for an attention call, and mark its output with that number and with the marks of its queries."""
+        """Return a number for an attention call; its output gets this number and the marks of its queries as marks."""
         number = next(_numbers)
         self._attentions.add(number)
         self._recorded.add(number)
