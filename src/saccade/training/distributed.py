@@ -124,7 +124,7 @@ class Processes:
         return work()
 
     def gather(self, mine: list[Any]) -> list[list[Any]]:
-        """Return the lists ``mine`` of all processes, by rank. They are sent as pickles, which is safe here, because all
+        """Return the lists ``mine`` of all processes, by rank. They are sent as pickles, which is safe, because all
         processes run the same code."""
         return [mine]
 

@@ -48,7 +48,7 @@ class SimilarityState(TokenizerState):
         cls, settings: Mapping[str, Any], train: Sequence[ScoredPair], tokenizer: Tokenizer | None = None
     ) -> Self:
         raise OptionError(
-            "Saccade does not train sentence encoders; it can only open encoders that were trained with other libraries."
+            "Saccade does not train sentence encoders; it can only open those trained with other libraries."
         )
 
     @classmethod
