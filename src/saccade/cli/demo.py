@@ -1,4 +1,4 @@
-"""``saccade demo``: train a translator on built-in data and draw its attention, in about a minute."""
+"""``saccade demo``: train a translator on built-in data and draw its attention, in about two minutes."""
 
 from __future__ import annotations
 

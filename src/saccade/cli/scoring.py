@@ -86,7 +86,7 @@ def compare_models(
 ) -> None:
     if len(pairs) < 2:
         raise OptionError(
-            "A paired bootstrap test needs at least 2 pairs of texts, and preferably hundreds; only 1 was given."
+            f"A paired bootstrap test needs at least 2 pairs of texts, and preferably hundreds, not {len(pairs)}."
         )
     systems: list[tuple[str, Sequence[str]]] = [
         (name, _translate(opened[name], pairs, beam)) for name in (first, second)

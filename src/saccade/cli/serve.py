@@ -163,7 +163,7 @@ def _serve_here(
     started(listening)  # the socket is already open, so the page waits for the server
     if models.pending:
         console().print(
-            "Training the model of `saccade demo` first, which takes a few minutes; the page shows the progress."
+            "Training the model of `saccade demo` first, which takes about two minutes; the page shows the progress."
         )
     app = create_app(
         models,
