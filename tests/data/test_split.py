@@ -97,9 +97,18 @@ def test_by_line_with_held_out_spellings_removed() -> None:
     assert [pair.line for pair in parts.removed] == [2, 5]
 
 
-@pytest.mark.parametrize("options", [(1, 0, 0), (10, 10, 9), (10, 0, -1), (10, 4, 4)])
-def test_by_line_refuses_remainders_that_cannot_be(options: tuple[int, int, int]) -> None:
-    with pytest.raises(OptionError, match="must"):
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((1, 0, 0), "every must be at least 3, so that lines are left for training, not 1"),
+        ((2, 0, 1), "every must be at least 3"),
+        ((10, 10, 9), "must be from 0 to 9, not 10 and 9"),
+        ((10, 0, -1), "must be from 0 to 9, not 0 and -1"),
+        ((10, 4, 4), "both 4; they must be different"),
+    ],
+)
+def test_by_line_refuses_remainders_that_cannot_be(options: tuple[int, int, int], said: str) -> None:
+    with pytest.raises(OptionError, match=said):
         split_by_line(MANY, *options)
 
 

@@ -235,7 +235,7 @@ def test_impossible_options_are_refused() -> None:
         Tokenizer.train([], "bpe", vocabulary_size=260)
     with pytest.raises(OptionError, match="min_frequency must be 1 or more, not 0"):
         Tokenizer.train([], "word", min_frequency=0)
-    with pytest.raises(OptionError, match="Text 1 contains half of a surrogate pair at character 2"):
+    with pytest.raises(OptionError, match="Text 2 contains half of a surrogate pair at character 3"):
         TOKENIZERS["bpe"].encode_batch(["fine", "ab\ud800"])
 
 

@@ -138,7 +138,9 @@ def split_by_line(
 
     Training lines whose source is also in test or validation (another pronunciation of the same spelling) are removed.
     """
-    if not (every > 1 and 0 <= test_remainder < every and 0 <= validation_remainder < every):
+    if every < 3:
+        raise OptionError(f"every must be at least 3, so that lines are left for training, not {every}.")
+    if not (0 <= test_remainder < every and 0 <= validation_remainder < every):
         raise OptionError(
             f"With every = {every}, test_remainder and validation_remainder must be from 0 to {every - 1}, not "
             f"{test_remainder} and {validation_remainder}."

@@ -307,12 +307,13 @@ def readable(surface: bytes) -> str:
 
 def check_texts(texts: Sequence[str]) -> None:
     """Raise an error if a text contains half of a surrogate pair, which is not valid text."""
-    for number, text in enumerate(texts):
+    for number, text in enumerate(texts, start=1):
         try:
             text.encode()
         except UnicodeEncodeError as error:
             raise OptionError(
-                f"Text {number} contains half of a surrogate pair at character {error.start}, which is not valid text."
+                f"Text {number} contains half of a surrogate pair at character {error.start + 1}, which is not valid "
+                "text."
             ) from None
 
 

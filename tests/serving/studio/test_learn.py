@@ -287,7 +287,7 @@ def test_words_lie_where_the_words_page_has_them(open_studio: OpenStudio, runnin
 
 @pytest.mark.slow
 def test_two_translators_by_the_length_of_the_sentence(open_studio: OpenStudio, running: Running) -> None:
-    """The measurement itself is tested in test_lengths.py; here it is drawn, and leads to Ask with both models."""
+    """The measurement itself is tested in test_learn_routes.py; here it is drawn, and leads to Ask with both models."""
     page = open_studio("/runs")
     told = [
         {"from": 1, "to": 5, "bleu": 41.2, "right": 1, "of": 9},
