@@ -103,3 +103,15 @@ def test_block_with_cross_attention_is_torchs_decoder_layer(norm_first, activati
     )
     found = ours(x, mask=causal, source=source, source_mask=padding(lengths))
     assert_same(found, expected, [x, source], pairs)
+
+
+def test_the_parts_of_a_parallel_block_read_the_same_vectors():
+    """Attention to the source is one of them: a decoder without it would not see what it translates."""
+    torch.manual_seed(0)
+    sizes = {"width": WIDTH, "num_heads": HEADS, "feedforward_width": HIDDEN}
+    block = Block(TransformerConfig(**sizes, parallel=True), cross=True)
+    randomise(block)
+    x, source = torch.randn(BATCH, LENGTH, WIDTH), torch.randn(BATCH, SOURCE, WIDTH)
+    expected = x + block.self(block.self_norm(x), mask=causal) + block.cross(block.cross_norm(x), source)
+    expected = expected + block.feedforward(block.feedforward_norm(x), 0.0)
+    torch.testing.assert_close(block(x, mask=causal, source=source), expected)

@@ -84,14 +84,13 @@ class Block(nn.Module):
         cache: Cache | None = None,
         first_row: int = 0,
     ) -> Float[Tensor, "B N D"]:
-        if self.config.parallel:
-            return (
-                x
-                + self._drop(self.self(self.self_norm(x), mask=mask, cache=cache, first_row=first_row))
-                + self._drop(self.feedforward(self.feedforward_norm(x), self.config.feedforward_dropout))
-            )
-        x = self._add(x, self.self_norm, lambda y: self.self(y, mask=mask, cache=cache, first_row=first_row))
         cross = self.cross
+        if self.config.parallel:
+            total = x + self._drop(self.self(self.self_norm(x), mask=mask, cache=cache, first_row=first_row))
+            if cross is not None and self.cross_norm is not None:
+                total = total + self._drop(cross(self.cross_norm(x), source, mask=source_mask, first_row=first_row))
+            return total + self._drop(self.feedforward(self.feedforward_norm(x), self.config.feedforward_dropout))
+        x = self._add(x, self.self_norm, lambda y: self.self(y, mask=mask, cache=cache, first_row=first_row))
         if cross is not None and self.cross_norm is not None:
             x = self._add(x, self.cross_norm, lambda y: cross(y, source, mask=source_mask, first_row=first_row))
         return self._add(x, self.feedforward_norm, lambda y: self.feedforward(y, self.config.feedforward_dropout))
