@@ -1,7 +1,7 @@
 """Read columns of TSV, CSV and JSONL files row by row, with the line where each row begins.
 
-TSV is read literally, without quotes or escapes, because that is how parallel corpora are published. CSV cells may have
-quotes, with line breaks inside. A line of JSONL is an object (columns have names) or an array (columns have numbers).
+TSV is read literally, without quotes or escapes, because that is how parallel corpora are published. CSV cells may be
+quoted, and quoted cells may contain line breaks. A line of JSONL is an object (columns have names) or an array (columns have numbers).
 """
 
 from __future__ import annotations

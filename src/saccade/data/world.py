@@ -1,6 +1,6 @@
 """Generate scenes of walking agents in which it is known which agent's path depends on which other agent.
 
-Each scene has two or three of the following, always with at least one follower:
+Each scene combines two or three of the following patterns, and at least one of them is that of a follower:
 
 - A follower walks where its leader walked a few time steps before. The leader turns in the observed past and
   the follower in the future, so only the leader's past shows the follower's future.

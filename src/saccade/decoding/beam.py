@@ -3,8 +3,8 @@
     score(y) = log p(y) / |y|^α,   log p(y) = Σ_t log p(y_t | y_<t),   |y| counts the end token
 
 A sentence has `beam` places for finished hypotheses. Each step extends the live (unfinished) hypotheses by every token,
-which gives the candidates. Those of the best `beam` candidates that end take a place for good; the best `beam`
-candidates that do not end stay live. A sentence is done when all its places are taken, when no live hypothesis can
+which gives the candidates. Those of the best `beam` candidates that end take a place for good. Of all candidates that
+do not end, the best `beam` stay live. A sentence is done when all its places are taken, when no live hypothesis can
 become a result any more, or at its maximum length. docs/learn/decoding.md gives the reasons for these rules.
 
 Shapes: B sentences in the request, S sentences not yet done, W live hypotheses per sentence, P places per sentence

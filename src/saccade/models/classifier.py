@@ -122,7 +122,7 @@ class AttentionPooling(nn.Module):
 
 
 class Classifier(nn.Module):
-    """Returns a logit for each label of a token sequence. If it is a Transformer, its parameters have the same names as
+    """Returns one logit per label for a token sequence. If it is a Transformer, its parameters have the same names as
     those of ``EncoderOnly``, so a masked language model's weights can be loaded."""
 
     def __init__(self, config: Config, vocabulary: int, labels: int) -> None:

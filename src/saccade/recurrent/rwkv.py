@@ -65,7 +65,7 @@ def wkv(
     bonus: Float[Tensor, " D"],
     state: WKVState,
 ) -> tuple[Float[Tensor, "B T D"], WKVState]:
-    """Return wkv_t for all steps, computed a few steps at a time, and the sums that the step after them needs."""
+    """Return wkv_t for all steps, computed a few steps at a time, and the sums with which the next step continues."""
     found = []
     for keys, values in zip(torch.split(key, PIECE, dim=1), torch.split(value, PIECE, dim=1), strict=True):
         output, state = _piece(keys, values, decay, bonus, state)

@@ -111,10 +111,11 @@ class Predictor(ABC):
         sizes = [f"{count:,} parameters"]
         if isinstance(bundle.config, TransformerConfig):
             config = bundle.config
-            layers = {"encoder": config.encoder_layers, "decoder": config.decoder_layers}
+            layers = {part: len(getattr(self.model, part, ())) for part in ("encoder", "decoder")}
             sizes += [counted(number, f"{part} layer") for part, number in layers.items() if number]
             sizes += [f"width {config.width}", counted(config.num_heads, "head")]
-            sizes += [f"at most {counted(config.max_length, 'position')}"] if config.position == "learned" else []
+            if config.position == "learned" and "max_length" not in config.unused:
+                sizes.append(f"at most {counted(config.max_length, 'position')}")
         described = {
             "family": bundle.family or f"Saccade ({bundle.kind})",
             "does": f"{self.task.about} ({self.task.name})",
@@ -187,8 +188,8 @@ class Predictor(ABC):
         return [self._parse_json(line, f"{path}, line {number}") for number, line in lines], "one JSON value per line"
 
     def read_stream(self, stream: BinaryIO, called: str = "Standard input") -> tuple[list[Any], str]:
-        """Return the inputs in a stream and how it was read, as for a file with the same content. Error messages call
-        the stream ``called``."""
+        """Return the inputs in a stream and how it was read, as for a file with the same content. ``called`` is the
+        name of the stream in error messages."""
         with TemporaryDirectory() as folder:
             copy = Path(folder) / "input"
             with copy.open("wb") as file:
