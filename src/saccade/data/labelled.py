@@ -84,7 +84,7 @@ def read_labelled(
     If a table has no header and no columns are chosen, its first column is the label. Blank lines are skipped. A label
     without a text, or a text without a label, is an error; with ``skip_bad`` it is skipped and counted. With
     ``second_column``, each example is a pair of texts with one label. With ``label_separator``, which separates the
-    labels of one text, a text can have any number of labels, even none. ``separator`` separates the cells of a CSV file.
+    labels of one text, a text can have any number of labels, even none. ``separator`` separates the cells of CSV files.
     """
     bad: list[str] | None = [] if skip_bad else None
     is_table = table_format(path) in TABLES

@@ -1,7 +1,8 @@
 """Read columns of TSV, CSV and JSONL files row by row, with the line where each row begins.
 
 TSV is read literally, without quotes or escapes, because that is how parallel corpora are published. CSV cells may be
-quoted, and quoted cells may contain line breaks. A line of JSONL is an object (columns have names) or an array (columns have numbers).
+quoted, and quoted cells may contain line breaks. A line of JSONL is an object (columns have names) or an array (columns
+have numbers).
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 LOOKED_AT, MOST = 1_000, 0.9
 
 Column = str | int
-Row = tuple[int, list[str]]  # line number, cells
+TableRow = tuple[int, list[str]]  # line number, cells
 
 
 class ChosenSeparator(str):
@@ -81,7 +82,7 @@ def read_columns(
     numbers: Collection[Column] = (),
     bad: list[str] | None = None,
     separator: str | None = None,
-) -> tuple[tuple[str, ...], Iterator[Row]]:
+) -> tuple[tuple[str, ...], Iterator[TableRow]]:
     """Read the cells of the requested columns, row by row. Also return notes on how the file was read.
 
     `numbers` are the columns, such as labels, in which JSON may also have numbers or booleans. Rows that cannot be
@@ -256,7 +257,7 @@ def _names(line: str, columns: Sequence[Column], separator: str) -> int:
     return sum(isinstance(column, str) and bool(_places(column, names)) for column in columns)
 
 
-def _csv_rows(path: str | Path, lines: Iterator[tuple[int, str]], delimiter: str) -> Iterator[Row]:
+def _csv_rows(path: str | Path, lines: Iterator[tuple[int, str]], delimiter: str) -> Iterator[TableRow]:
     reader = csv.reader((text + "\n" for _, text in lines), strict=True, delimiter=delimiter)
     while True:
         line = reader.line_num + 1
@@ -275,7 +276,7 @@ def _csv_rows(path: str | Path, lines: Iterator[tuple[int, str]], delimiter: str
 
 
 def _locate(
-    path: str | Path, first: Row, columns: tuple[Column, ...], header: bool | None, may_order: bool
+    path: str | Path, first: TableRow, columns: tuple[Column, ...], header: bool | None, may_order: bool
 ) -> tuple[list[int], bool]:
     """Return the number of each requested column, and whether the first row is a header."""
     line, cells = first
@@ -317,8 +318,8 @@ def _advice(wanted: int) -> str:
 
 
 def _pick(
-    path: str | Path, rows: Iterator[Row], indices: list[int], width: int, bad: list[str] | None
-) -> Iterator[Row]:
+    path: str | Path, rows: Iterator[TableRow], indices: list[int], width: int, bad: list[str] | None
+) -> Iterator[TableRow]:
     for line, cells in rows:
         if cells in ([], [""]):  # the caller reports an empty line
             yield line, [""] * len(indices)
@@ -334,7 +335,7 @@ def _pick(
 
 def _json_rows(
     path: str | Path, columns: tuple[Column, ...], encoding: str, numbers: Collection[Column], bad: list[str] | None
-) -> Iterator[Row]:
+) -> Iterator[TableRow]:
     for line, text in read_lines(path, encoding):
         if not text.strip():
             yield line, [""] * len(columns)
