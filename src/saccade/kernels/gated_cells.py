@@ -29,8 +29,8 @@ from saccade.recurrent.cells import GRU, MUT1, MUT2, MUT3, Cell, State
 
 __all__ = ["GATED", "GatedForm", "run_gated"]
 
-Steps = Float[Tensor, "T B D"]
-Matrix = Float[Tensor, "D D"]
+TimeSteps = Float[Tensor, "T B D"]
+SquareMatrix = Float[Tensor, "D D"]
 
 # (gradient, value) -> gradient times the derivative of σ or tanh, which can be computed from the function's value.
 _through_sigmoid = torch.ops.aten.sigmoid_backward
@@ -40,12 +40,12 @@ _through_tanh = torch.ops.aten.tanh_backward
 class GatedForm(NamedTuple):
     """A cell's projected inputs and recurrent weights in the form that the loop uses."""
 
-    x_z: Steps  # z itself if update_weight is None
-    x_r: Steps
-    x_c: Steps
-    update_weight: Matrix | None
-    reset_weight: Matrix
-    candidate_weight: Matrix
+    x_z: TimeSteps  # z itself if update_weight is None
+    x_r: TimeSteps
+    x_c: TimeSteps
+    update_weight: SquareMatrix | None
+    reset_weight: SquareMatrix
+    candidate_weight: SquareMatrix
     squash: bool = False  # u = tanh h instead of h
 
 
@@ -98,7 +98,7 @@ def run_gated(
     if real is not None:
         closed = 0 if form.update_weight is None else -torch.inf
         form = form._replace(x_z=form.x_z.masked_fill(~real.t()[..., None], closed))
-    outputs: Steps = _GatedLoop.apply(first, truncate, *form)  # type: ignore[no-untyped-call]
+    outputs: TimeSteps = _GatedLoop.apply(first, truncate, *form)  # type: ignore[no-untyped-call]
     last = outputs[-1]
     outputs = outputs.transpose(0, 1)
     return (outputs if real is None else outputs.masked_fill(~real[..., None], 0)), (last,)
@@ -106,7 +106,7 @@ def run_gated(
 
 class _GatedLoop(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, h: Float[Tensor, "B D"], truncate: int | None, *form: Any) -> Steps:
+    def forward(ctx: Any, h: Float[Tensor, "B D"], truncate: int | None, *form: Any) -> TimeSteps:
         x_z, x_r, x_c, update_weight, reset_weight, candidate_weight, squash = form
         states = h.new_empty(len(x_r) + 1, *h.shape)
         states[0] = h
@@ -126,7 +126,7 @@ class _GatedLoop(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, d_outputs: Steps) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, d_outputs: TimeSteps) -> tuple[Tensor | None, ...]:
         """Apply the chain rule from the last step to the first; d_y is the gradient of y before its σ or tanh."""
         states, z, r, c, update_weight, reset_weight, candidate_weight = ctx.saved_tensors
         h = states[:-1]
@@ -153,6 +153,6 @@ class _GatedLoop(torch.autograd.Function):
         return d_h, None, d_z, d_r, d_c, *d_weights, None
 
 
-def _weight_gradient(d_product: Steps, factor: Steps) -> Matrix:
+def _weight_gradient(d_product: TimeSteps, factor: TimeSteps) -> SquareMatrix:
     """The sum of d_product ⊗ factor over steps and rows."""
     return d_product.flatten(0, 1).t() @ factor.flatten(0, 1)

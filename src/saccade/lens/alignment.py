@@ -17,13 +17,14 @@ it, and offset 1 is the row that reads it. The wrong offset links nearly every w
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor
 
 from saccade.attention import Trace
+from saccade.attention.watching.overview import Reduce
 from saccade.errors import OptionError, ShapeError, UnknownNameError
 from saccade.lens.links import Agreement, WordLink, agreement, hard_links
 from saccade.models.config import Config
@@ -39,7 +40,6 @@ __all__ = [
 
 #: An attention to read links from: a trace, or its weights.
 Alignable = Trace | Float[Tensor, "B H Q K"]
-Reduce = Literal["mean", "max"]
 
 
 class AlignmentChoice(Config):

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Theme", "contrast", "difference_ramp", "ramp", "theme"]
+__all__ = ["Array", "Theme", "contrast", "difference_ramp", "ramp", "theme"]
 
 Array = NDArray[np.float64]
 

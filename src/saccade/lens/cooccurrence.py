@@ -18,13 +18,13 @@ from saccade.lens.links import WordLink
 
 __all__ = ["cooccurrence_links"]
 
-Ids = Sequence[int]
+TokenIds = Sequence[int]
 #: The empty source word of Model 1, from which target words without a counterpart come.
 NULL = -1
 
 
 def cooccurrence_links(
-    sources: Sequence[Ids], targets: Sequence[Ids], *, iterations: int = 5
+    sources: Sequence[TokenIds], targets: Sequence[TokenIds], *, iterations: int = 5
 ) -> list[frozenset[WordLink]]:
     """Return for each sentence pair (as ids without START and END) the links that IBM Model 1 finds in both directions.
 
@@ -54,7 +54,7 @@ def cooccurrence_links(
     return found
 
 
-def _best(sources: Sequence[Ids], targets: Sequence[Ids], iterations: int) -> list[dict[int, int]]:
+def _best(sources: Sequence[TokenIds], targets: Sequence[TokenIds], iterations: int) -> list[dict[int, int]]:
     """Return for each sentence pair the most likely source position of each target position, if it is not NULL."""
     cells = [
         (number, s, t, source_id, target_id)

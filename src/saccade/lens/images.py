@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from saccade.errors import OptionError, ShapeError
+from saccade.lens.colours import Array
 
 __all__ = ["Overlay", "check_overlays", "checked_image", "in_grey"]
 
-Array = NDArray[np.float64]
 #: A caption, and the weights of the patches (rows, columns).
 Overlay = tuple[str, ArrayLike]
 

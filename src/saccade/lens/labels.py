@@ -20,7 +20,7 @@ from saccade.lens.given import GivenTrace
 
 __all__ = ["AxisLabels", "Tokens", "label"]
 
-Words = Sequence[int | None]
+WordNumbers = Sequence[int | None]
 #: Which sequence an attention's rows are: that of ``tokens``, that of ``source_tokens``, or unknown.
 Side = Literal["target", "source"] | None
 
@@ -58,8 +58,8 @@ class Tokens(NamedTuple):
         cls,
         tokens: Sequence[str] | Mapping[str, Sequence[str]] | None,
         source_tokens: Sequence[str] | None,
-        words: Words | Mapping[str, Words] | None,
-        source_words: Words | None,
+        words: WordNumbers | Mapping[str, WordNumbers] | None,
+        source_words: WordNumbers | None,
     ) -> Tokens:
         """Collect the arguments of ``view`` about tokens and words, or raise an error if they contradict each other."""
         if tokens is None and not (source_tokens is None and words is None and source_words is None):

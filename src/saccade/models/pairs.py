@@ -31,7 +31,7 @@ __all__ = [
     "triangle_multiply",
 ]
 
-Node = Literal["starting", "ending"]
+SharedNode = Literal["starting", "ending"]
 Edges = Literal["outgoing", "incoming"]
 
 
@@ -158,9 +158,9 @@ class TriangleAttention(nn.Module):
 
     attends = True
 
-    def __init__(self, config: PairConfig, node: Node) -> None:
+    def __init__(self, config: PairConfig, node: SharedNode) -> None:
         super().__init__()
-        self.node: Node = node
+        self.node: SharedNode = node
         self.num_heads = config.num_heads
         self.norm = nn.LayerNorm(config.pair_width)
         self.projections = nn.Linear(config.pair_width, 3 * config.pair_width, bias=False)

@@ -9,7 +9,6 @@ Shapes: B batch, T steps, I input width, D width of the state.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -17,13 +16,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+from saccade.attention.attend import Kernel
 from saccade.errors import KernelError, OptionError, ShapeError, UnknownNameError
 from saccade.kernels.gated_cells import GATED, run_gated
 from saccade.recurrent.cells import Cell, State, cell_named
 
 __all__ = ["KERNELS", "Kernel", "Recurrent", "RecurrentState", "reorder", "unroll"]
 
-Kernel = Literal["auto", "equation", "fused"]
 KERNELS: tuple[Kernel, ...] = ("auto", "equation", "fused")
 
 # (cell, x, lengths, mask of real steps, state, truncate) -> (outputs, state)

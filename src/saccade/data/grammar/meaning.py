@@ -29,7 +29,7 @@ __all__ = [
     "Scared",
     "VerbUse",
     "Word",
-    "Words",
+    "WordGroup",
     "gather",
 ]
 
@@ -42,7 +42,7 @@ class Word:
     tag: str  # the universal part of speech
 
 
-Words = tuple[Word, ...]
+WordGroup = tuple[Word, ...]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Fixed:
     translation in a language's table."""
 
     key: str
-    words: Words
+    words: WordGroup
 
 
 @dataclass(frozen=True)
@@ -129,8 +129,8 @@ class VerbUse:
 
     verb: str
     tense: str  # "past", "present" or "future"
-    main: Words
-    auxiliary: Words = ()
+    main: WordGroup
+    auxiliary: WordGroup = ()
     negation: Fixed | None = None
     frequency: Fixed | None = None
     modal: Fixed | None = None  # "want to", "can" or "must", before the infinitive
@@ -141,7 +141,7 @@ class Copula:
     """The predicate "was not very good", and perhaps "but funny" after it."""
 
     tense: str
-    be: Words
+    be: WordGroup
     quality: Quality
     negation: Fixed | None = None
     degree: Fixed | None = None
@@ -153,7 +153,7 @@ class Identity:
     """The predicate "was a boring film", after "this"."""
 
     tense: str
-    be: Words
+    be: WordGroup
     nominal: Nominal
 
 
@@ -161,7 +161,7 @@ class Identity:
 class Scared:
     """The predicate "were scared of"; what is feared is the object of the clause."""
 
-    be: Words
+    be: WordGroup
     scared: Word
     of: Word
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 
 from saccade.attention import Overview
 from saccade.attention.watching.overview import ReportProgress
 from saccade.attention.watching.trace import WEIGHTS_LIMIT
 from saccade.errors import OptionError
+from saccade.lens.colours import Array
 from saccade.lens.view import Head, View
 
 __all__ = ["MOST_TOKENS", "Array", "as_array", "scale_end", "weights_to_draw"]
-
-Array = NDArray[np.float64]
 
 #: Maximum number of tokens per side drawn weight by weight; longer inputs are drawn as an overview of this size.
 MOST_TOKENS = 200

@@ -23,14 +23,12 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from numpy.typing import NDArray
 
 from saccade.attention.watching.overview import ReportProgress
 from saccade.errors import TooLargeError
+from saccade.lens.colours import Array
 
 __all__ = ["STEPS", "Matrix", "Pack", "PackedMatrix", "pack"]
-
-Array = NDArray[np.float64]
 
 #: The steps to which weights can be rounded, from the finest to the coarsest; None stores float32.
 STEPS: tuple[float | None, ...] = (None, 1e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2)
@@ -197,7 +195,8 @@ def _offsets(scores: Array, allowed: Bool[np.ndarray, "Q K"]) -> Float[np.ndarra
     masked = np.where(allowed, scores, -np.inf)
     largest = np.where(allowed.any(axis=1), masked.max(axis=1, initial=-np.inf), 0)
     total = np.exp(masked - largest[:, None]).sum(axis=1)
-    offsets: NDArray[np.float32] = np.where(total > 0, -largest - np.log(np.maximum(total, 1e-300)), 0).astype("<f4")
+    logarithms = np.log(np.maximum(total, 1e-300))
+    offsets: Float[np.ndarray, " Q"] = np.where(total > 0, -largest - logarithms, 0).astype("<f4")
     return offsets
 
 

@@ -12,7 +12,8 @@ from rich.console import Console, ConsoleOptions
 from rich.style import Style
 from rich.text import Text
 
-from saccade.lens.images import Array, Overlay, check_overlays, checked_image, in_grey
+from saccade.lens.colours import Array
+from saccade.lens.images import Overlay, check_overlays, checked_image, in_grey
 from saccade.lens.terminal.heatmap import left_aligned, line, shades_for
 
 __all__ = ["TerminalImages"]

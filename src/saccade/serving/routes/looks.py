@@ -44,7 +44,7 @@ _MEDIA = {
 #: One figure at a time, because matplotlib's font cache is not thread-safe.
 _figures = threading.Lock()
 
-Name = Annotated[str, Query(max_length=200, description="The name of an attention layer, such as encoder.0.self.")]
+LayerName = Annotated[str, Query(max_length=200, description="The name of an attention layer, such as encoder.0.self.")]
 HeadName = Annotated[
     str,
     Query(
@@ -52,7 +52,7 @@ HeadName = Annotated[
         description="The number of a head, from 0, or mean or max of all heads.",
     ),
 ]
-Part = Annotated[
+PositionRange = Annotated[
     str | None,
     Query(
         pattern=r"^\d{0,9}:\d{0,9}$",
@@ -67,7 +67,12 @@ _BINARY: dict[int | str, dict[str, Any]] = {
 
 @router.get("/{id}/tile", responses=_BINARY, response_class=Response)
 async def tile(
-    request: Request, id: str, name: Name, head: HeadName = "mean", rows: Part = None, columns: Part = None
+    request: Request,
+    id: str,
+    name: LayerName,
+    head: HeadName = "mean",
+    rows: PositionRange = None,
+    columns: PositionRange = None,
 ) -> Any:
     """The exact weights of a part of an attention matrix, at most 1024 by 1024, or of one row of any length."""
 
@@ -81,7 +86,7 @@ async def tile(
 
 
 @router.get("/{id}/matrix", responses=_BINARY, response_class=Response)
-async def matrix(request: Request, id: str, name: Name, head: HeadName = "mean", words: bool = False) -> Any:
+async def matrix(request: Request, id: str, name: LayerName, head: HeadName = "mean", words: bool = False) -> Any:
     """All weights of one head, or the mean or maximum of all heads, between tokens or between words."""
 
     def draw(look: Look) -> Response:
@@ -112,7 +117,7 @@ async def rollout(
 
 
 @router.get("/{id}/heads", responses=_BINARY, response_class=Response)
-async def heads(request: Request, id: str, name: Name, cells: Annotated[int, Query(ge=1, le=128)] = 32) -> Any:
+async def heads(request: Request, id: str, name: LayerName, cells: Annotated[int, Query(ge=1, le=128)] = 32) -> Any:
     """A small picture of every head of an attention layer, at most ``cells`` by ``cells``: the largest weight in each
     cell."""
 
@@ -130,11 +135,11 @@ async def heads(request: Request, id: str, name: Name, cells: Annotated[int, Que
 async def overview(
     request: Request,
     id: str,
-    name: Name,
+    name: LayerName,
     head: HeadName = "0",
     pool: Literal["max", "mean"] = "max",
-    rows: Part = None,
-    columns: Part = None,
+    rows: PositionRange = None,
+    columns: PositionRange = None,
     cells: Cells = 256,
     cell: Annotated[
         int | None,
@@ -233,7 +238,7 @@ async def progress(request: Request, id: str) -> dict[str, float]:
 async def export(
     request: Request,
     id: str,
-    name: Name,
+    name: LayerName,
     format: Literal["png", "svg", "html", "npy"] = "png",
     head: HeadName = "mean",
     words: bool = True,

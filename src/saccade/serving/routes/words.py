@@ -16,8 +16,10 @@ __all__ = ["router"]
 
 router = APIRouter(prefix="/api/models/{name}/words", tags=["words"])
 
-Word = Annotated[str, Query(min_length=1, max_length=200)]
-Side = Annotated[str | None, Query(max_length=20, description="Which set of word vectors, such as source or target.")]
+WordQuery = Annotated[str, Query(min_length=1, max_length=200)]
+VectorSet = Annotated[
+    str | None, Query(max_length=20, description="Which set of word vectors, such as source or target.")
+]
 #: The most words that can be chosen for a map, and the most other words on it.
 MOST = 100
 
@@ -26,10 +28,10 @@ MOST = 100
 async def related(
     request: Request,
     name: str,
-    word: Word,
+    word: WordQuery,
     other: Annotated[str | None, Query(min_length=1, max_length=200)] = None,
     neighbours: Annotated[int, Query(ge=1, le=100)] = 10,
-    side: Side = None,
+    side: VectorSet = None,
 ) -> dict[str, Any]:
     """The nearest neighbours of a word, and its similarity to another word, as printed by ``saccade words``."""
     state = state_of(request)
@@ -57,7 +59,7 @@ async def word_map(
         bool,
         Query(description="Whether frequent words stay at the same points of the plane when other words are chosen."),
     ] = False,
-    side: Side = None,
+    side: VectorSet = None,
 ) -> dict[str, Any]:
     """Words (separated by commas), their neighbours and some of the most frequent words as points in a plane."""
     state = state_of(request)

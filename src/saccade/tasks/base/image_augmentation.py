@@ -18,7 +18,7 @@ from saccade.models import Config
 
 __all__ = ["ImageSettings", "augment"]
 
-Images = Float[Tensor, "B C H W"]
+ImageTensor = Float[Tensor, "B C H W"]
 
 
 class ImageSettings(Config):
@@ -35,7 +35,7 @@ class ImageSettings(Config):
     noise: float = Field(0.0, ge=0, description="Standard deviation of the noise added to each pixel")
 
 
-def augment(images: Images, settings: ImageSettings) -> Images:
+def augment(images: ImageTensor, settings: ImageSettings) -> ImageTensor:
     """Change each image at random, independently of the others."""
     if settings.rotate or settings.zoom:
         images = _rotate(images, settings.rotate, settings.zoom)
@@ -52,12 +52,12 @@ def augment(images: Images, settings: ImageSettings) -> Images:
     return images
 
 
-def _random(images: Images) -> Float[Tensor, "B 1 1 1"]:
+def _random(images: ImageTensor) -> Float[Tensor, "B 1 1 1"]:
     """Return a random number from 0 to 1 for each image."""
     return torch.rand(len(images), 1, 1, 1, device=images.device)
 
 
-def _rotate(images: Images, degrees: float, zoom: float) -> Images:
+def _rotate(images: ImageTensor, degrees: float, zoom: float) -> ImageTensor:
     """Rotate each image about its centre and scale it; areas outside the original image are black."""
     angle = (2 * _random(images) - 1).flatten() * math.radians(degrees)
     scale = 1 / (1 + zoom * (2 * _random(images) - 1).flatten())
@@ -69,7 +69,7 @@ def _rotate(images: Images, degrees: float, zoom: float) -> Images:
     return F.grid_sample(images, grid, align_corners=False)
 
 
-def _shift(images: Images, most: int) -> Images:
+def _shift(images: ImageTensor, most: int) -> ImageTensor:
     count, _, height, width = images.shape
     padded = F.pad(images, (most, most, most, most))
     first = torch.randint(2 * most + 1, (2, count, 1), device=images.device)
@@ -80,7 +80,7 @@ def _shift(images: Images, most: int) -> Images:
     return padded[image, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()
 
 
-def _erase(images: Images, share: float) -> Images:
+def _erase(images: ImageTensor, share: float) -> ImageTensor:
     inside = torch.ones(len(images), 1, 1, 1, dtype=torch.bool, device=images.device)
     for axis, length in ((2, images.shape[2]), (3, images.shape[3])):
         size = _random(images) * share * length

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from saccade.data.images import Pixels, describe_shape
+from saccade.data.images import Pixels, Shape, describe_shape
 from saccade.errors import FileError, OptionError
 from saccade.models import VisionConfig
 from saccade.tasks.base.image_augmentation import ImageSettings, augment
@@ -19,7 +19,6 @@ from saccade.tasks.base.task import TaskState
 
 __all__ = ["ImageState", "Spread", "check_shape", "measure_images", "patch_names", "suggest_patch", "token_names"]
 
-Shape = tuple[int, int, int]  # height, width, channels
 #: The mean and the standard deviation of pixels, as numbers from 0 to 1: one number for all, or one for each channel.
 Spread = tuple[float, float] | tuple[tuple[float, ...], tuple[float, ...]]
 

@@ -28,7 +28,7 @@ __all__ = ["BATCH_TOKENS", "Workers"]
 
 #: The number of source tokens in one search, padding included.
 BATCH_TOKENS = 4096
-Piece = tuple[list[list[int]], SearchOptions]
+SearchPiece = tuple[list[list[int]], SearchOptions]
 
 
 class Workers:
@@ -46,7 +46,7 @@ class Workers:
         self._processes: dict[Connection, BaseProcess] = {}
         self._lock = threading.Lock()  # a worker answers one search at a time
 
-    def search(self, pieces: Iterable[Piece]) -> Iterator[list[list[Hypothesis]]]:
+    def search(self, pieces: Iterable[SearchPiece]) -> Iterator[list[list[Hypothesis]]]:
         """Yield the hypotheses for each of ``pieces`` (some texts as token ids, and the search options), in order."""
         left, found = list(enumerate(pieces))[::-1], {}
         busy: dict[Connection, int] = {}  # what each worker computes now

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
-from saccade.data.grammar import LANGUAGE_NAMES, Example, content_words
+from saccade.data.grammar import LANGUAGE_NAMES, Example, Span, content_words
 from saccade.data.pairs import Pair
 from saccade.lens.links import WordLink
 from saccade.text import Tokenizer
@@ -23,8 +23,6 @@ __all__ = [
     "token_links",
     "word_agreement",
 ]
-
-Span = tuple[int, int]  # the first character, and one past the last
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from saccade.attention.watching.foreign.identity import NOBODY
+from saccade.attention.watching.foreign.identity import NOBODY, Ids
 
 __all__ = ["Called", "Ids", "fits", "flat", "nobody"]
-
-Ids = Tensor  # for each element of another tensor, the id of the token that it belongs to
 
 
 class Called(NamedTuple):

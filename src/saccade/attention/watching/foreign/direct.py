@@ -22,13 +22,13 @@ MAX_CALLERS = 8
 
 Forward = Callable[..., Any]
 #: A function that runs a forward pass, given the module, its original forward, and the arguments.
-Run = Callable[[nn.Module, Forward, tuple[Any, ...], dict[str, Any]], Any]
+RunForward = Callable[[nn.Module, Forward, tuple[Any, ...], dict[str, Any]], Any]
 
 #: The original method of each wrapper.
 _originals: dict[Forward, Forward] = {}
 
 
-def wrap_forwards(kinds: Sequence[type[nn.Module]], run: Run) -> None:
+def wrap_forwards(kinds: Sequence[type[nn.Module]], run: RunForward) -> None:
     """Replace the ``forward`` of these classes by a wrapper, which calls ``run``."""
     for kind in kinds:
         wrapper = _wrapper(kind.forward, run)
@@ -67,7 +67,7 @@ def stored_forward(
     return None
 
 
-def _wrapper(original: Forward, run: Run) -> Forward:
+def _wrapper(original: Forward, run: RunForward) -> Forward:
     def forward(self: nn.Module, *arguments: Any, **named: Any) -> Any:
         return run(self, original, arguments, named)
 

@@ -30,9 +30,9 @@ from torch import Tensor
 from saccade.attention.watching.foreign.call import unrepeated
 
 __all__ = [
-    "HASHED", "LEARNED", "LENGTH", "LIMIT", "MADE", "NOBODY", "ROWS", "TEXT", "UNKNOWN", "bits_of", "combined", "fresh",
-    "is_made_of_rows", "is_of_text", "kind_of", "merged", "place_of", "salt", "salted", "sequence_of", "text_of",
-    "token", "unseen",
+    "HASHED", "LEARNED", "LENGTH", "LIMIT", "MADE", "NOBODY", "ROWS", "TEXT", "UNKNOWN", "Ids", "bits_of", "combined",
+    "fresh", "is_made_of_rows", "is_of_text", "kind_of", "merged", "place_of", "salt", "salted", "sequence_of",
+    "text_of", "token", "unseen",
 ]  # fmt: skip
 
 NOBODY = 0
@@ -47,6 +47,7 @@ UNKNOWN = HASHED | OF_ROWS | OF_TEXT
 _LARGEST = torch.iinfo(torch.int64).max
 _FACTORS = (-0x61C8864680B583EB, -0x40A7B892E31B1A47)  # odd numbers of 64 bits, as in SplitMix64
 
+#: For each element of another tensor, the id of the token that it belongs to.
 Ids = Int[Tensor, "..."]
 
 

@@ -24,7 +24,7 @@ from saccade.data.grammar.meaning import (
     Relative,
     Scared,
     VerbUse,
-    Words,
+    WordGroup,
 )
 from saccade.data.grammar.phrase import Rendering
 
@@ -222,7 +222,7 @@ class Hindi(Language):
             return written + render(f"के/ADP {'बाद' if adjunct.kind == 'after' else 'लिए'}/ADP", adjunct.marker.words)
         return noun + self.say(adjunct.marker)
 
-    def verb_words(self, verb: _Verb, form: str, sources: Words) -> list[Rendering]:
+    def verb_words(self, verb: _Verb, form: str, sources: WordGroup) -> list[Rendering]:
         before = [Rendering(verb.before, "NOUN", sources)] if verb.before else []
         return [*before, Rendering(form, "VERB", sources)]
 

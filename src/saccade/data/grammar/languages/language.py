@@ -30,8 +30,6 @@ __all__ = [
 PEOPLE = frozenset({*GROUPS["people"], "customer", "fisherman"})
 ANIMATE = PEOPLE | frozenset(GROUPS["animals"])
 
-Words = Sequence[Word]
-
 
 class Language(ABC):
     """One language of the corpus; a subclass writes its noun phrases and clauses."""
@@ -74,7 +72,7 @@ class Language(ABC):
         return detokenise(tokens, self.glued, self.opening, self.between)
 
 
-def render(text: str, sources: Words) -> list[Rendering]:
+def render(text: str, sources: Sequence[Word]) -> list[Rendering]:
     """Parse words with their tags, such as "porque/SCONJ", and align them with the English words that they translate.
 
     If there are as many words as English words, they are aligned one to one, otherwise each with all English words.
