@@ -31,7 +31,7 @@ from saccade.errors import OptionError, UnknownNameError
 __all__ = ["Watch", "watch"]
 
 #: Called with the name of an attention and the fraction of its rows that is done, from 0 to 1.
-Rows = Callable[[str, float], None]
+RowProgress = Callable[[str, float], None]
 
 OTHER_THREAD = "the model also ran in another thread, which this watcher cannot see: watch in that thread"
 OTHER_MODEL = "attention also ran outside the watched model, in a deep copy or another model: watch that model"
@@ -61,7 +61,9 @@ class Watch(Mapping[str, Trace]):
     Use it as ``with saccade.watch(model) as seen: model(...)``.
     """
 
-    def __init__(self, model: nn.Module | None = None, progress: Rows | None = None, values: bool = False) -> None:
+    def __init__(
+        self, model: nn.Module | None = None, progress: RowProgress | None = None, values: bool = False
+    ) -> None:
         if model is not None and not isinstance(model, nn.Module):
             raise OptionError(f"watch() takes a torch module, not {type(model).__name__}.")
         modules = [] if model is None else list(model.named_modules())
@@ -217,7 +219,7 @@ class Watch(Mapping[str, Trace]):
             self._steps.see(outermost.number, outermost.module, shown)
 
 
-def watch(model: nn.Module | None = None, *, progress: Rows | None = None, values: bool = False) -> Watch:
+def watch(model: nn.Module | None = None, *, progress: RowProgress | None = None, values: bool = False) -> Watch:
     """Watch a model's attention: ``with saccade.watch(model) as seen:`` maps names to traces.
 
     Names are the paths of the layers in the model, such as ``encoder.0.self``. A compiled model runs in eager mode

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from saccade.attention import edit
-from saccade.attention.watching.watch import Rows
+from saccade.attention.watching.watch import RowProgress
 from saccade.data.lines import ChosenEncoding, InheritedEncoding, read_lines
 from saccade.data.tables import ChosenSeparator
 from saccade.errors import DivergedError, FileError, InputTypeError, OptionError, counted
@@ -335,7 +335,7 @@ class Predictor(ABC):
         """Yield the text of one answer as it is generated, or in one piece if the model cannot stream."""
         yield self.predict([given], **options)[0].text
 
-    def view_input(self, given: Any, progress: Rows | None = None) -> View:
+    def view_input(self, given: Any, progress: RowProgress | None = None) -> View:
         """Return what the model looks at when it reads an input of any length, without generating an answer.
 
         ``progress`` is called with the name of an attention layer and the fraction of its rows that is done.

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from saccade.attention import watch
-from saccade.attention.watching.watch import Rows
+from saccade.attention.watching.watch import RowProgress
 from saccade.data.inputs import LabelledFormat, read_pairs, read_texts
 from saccade.data.labelled import LABEL_FIRST, LabelledText
 from saccade.data.lines import suffix
@@ -212,7 +212,7 @@ class ClassificationPredictor(TextInputPredictor):
     def view_of(self, given: str, answer: Answer) -> View:
         return self._view(self._encode([given])[0])
 
-    def view_input(self, given: str, progress: Rows | None = None) -> View:
+    def view_input(self, given: str, progress: RowProgress | None = None) -> View:
         return self._view(self._encode([given])[0], progress)
 
     def _encode(self, texts: Sequence[Any]) -> list[EncodedText]:
@@ -281,7 +281,7 @@ class ClassificationPredictor(TextInputPredictor):
         return [part if isinstance(part, str) else tokenizer.token(part) for one in parts for part in one]
 
     @torch.inference_mode()
-    def _view(self, encoded: EncodedText, progress: Rows | None = None) -> View:
+    def _view(self, encoded: EncodedText, progress: RowProgress | None = None) -> View:
         if not encoded.tokens:
             raise OptionError("The text is empty, so there is nothing to view.")
         with watch(self.model, progress=progress) as seen:

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from saccade.attention.watching.watch import Rows
+from saccade.attention.watching.watch import RowProgress
 from saccade.errors import OptionError
 from saccade.lens.view import View
 from saccade.models import VisionConfig
@@ -56,7 +56,7 @@ class ImagesPredictor(ImageInputPredictor):
         examples = [EncodedImage(image.pixels, 0) for image in images]
         return torch.cat(self.task.probabilities(self.model, examples))
 
-    def view_input(self, given: Any, progress: Rows | None = None) -> View:
+    def view_input(self, given: Any, progress: RowProgress | None = None) -> View:
         if not isinstance(self.model.config, VisionConfig):
             raise OptionError("A convolutional network has no attention, so there is nothing to view.")
         return view_image(self.model, self.task.state.normalise([self.prepare(given).pixels]))

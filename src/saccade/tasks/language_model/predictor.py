@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 
 from saccade.attention import watch
-from saccade.attention.watching.watch import Rows
+from saccade.attention.watching.watch import RowProgress
 from saccade.data.inputs import read_prompts
 from saccade.errors import OptionError
 from saccade.lens.view import View, view
@@ -121,7 +121,7 @@ class LanguageModelPredictor(TextInputPredictor, ContinuesText):
         assert isinstance(answer, LanguageModelAnswer)
         return self._view(given, answer.ids)
 
-    def view_input(self, given: str, progress: Rows | None = None) -> View:
+    def view_input(self, given: str, progress: RowProgress | None = None) -> View:
         return self._view(given, [], progress)
 
     def _answer(self, prompt: str, written: Written, now: Snapshot) -> LanguageModelAnswer:
@@ -138,7 +138,7 @@ class LanguageModelPredictor(TextInputPredictor, ContinuesText):
         )
 
     @torch.inference_mode()
-    def _view(self, prompt: str, written: list[int], progress: Rows | None = None) -> View:
+    def _view(self, prompt: str, written: list[int], progress: RowProgress | None = None) -> View:
         """View the attention in one pass over prompt and text. Each row is a token that the model reads before it
         chooses the next one. A model with learned positions only reads the last tokens that it has positions for."""
         tokenizer = self.task.state.tokenizer

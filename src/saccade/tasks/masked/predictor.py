@@ -14,7 +14,7 @@ from pydantic import Field
 from torch import Tensor
 
 from saccade.attention import watch
-from saccade.attention.watching.watch import Rows
+from saccade.attention.watching.watch import RowProgress
 from saccade.data.inputs import read_prompts
 from saccade.errors import OptionError
 from saccade.lens.view import View, view
@@ -82,7 +82,7 @@ class MaskedLanguageModelPredictor(TextInputPredictor):
     def view_of(self, given: str, answer: Answer) -> View:
         return self._view(self.prepare(given)[1])
 
-    def view_input(self, given: str, progress: Rows | None = None) -> View:
+    def view_input(self, given: str, progress: RowProgress | None = None) -> View:
         return self._view(self.task.state.tokenizer.encode_masked(given)[0], progress)
 
     def prepare(self, given: str, number: int = 1) -> tuple[str, list[int], list[int]]:
@@ -126,7 +126,7 @@ class MaskedLanguageModelPredictor(TextInputPredictor):
         return [Candidate(id, tokenizer.token(id), math.exp(score)) for id, score in found]
 
     @torch.inference_mode()
-    def _view(self, ids: Sequence[int], progress: Rows | None = None) -> View:
+    def _view(self, ids: Sequence[int], progress: RowProgress | None = None) -> View:
         if not ids:
             raise OptionError("The text is empty, so there is nothing to view.")
         tokenizer = self.task.state.tokenizer

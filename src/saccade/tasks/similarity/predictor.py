@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from saccade.attention import watch
-from saccade.attention.watching.watch import Rows
+from saccade.attention.watching.watch import RowProgress
 from saccade.errors import InputTypeError, OptionError
 from saccade.lens.view import View, view
 from saccade.models.sentence_encoder import SentenceConfig
@@ -89,7 +89,7 @@ class SimilarityPredictor(TextInputPredictor):
     def view_of(self, given: Any, answer: Answer) -> View:
         return self._view(self.prepare(given)[1][0])
 
-    def view_input(self, given: str, progress: Rows | None = None) -> View:
+    def view_input(self, given: str, progress: RowProgress | None = None) -> View:
         return self._view(self.prepare(given)[1][0], progress)
 
     def _check_length(self, text: str, ids: list[int]) -> None:
@@ -101,7 +101,7 @@ class SimilarityPredictor(TextInputPredictor):
             raise OptionError("The text is empty, so it has no vector.")
 
     @torch.inference_mode()
-    def _view(self, ids: list[int], progress: Rows | None = None) -> View:
+    def _view(self, ids: list[int], progress: RowProgress | None = None) -> View:
         tokenizer = self.task.state.tokenizer
         tokens, lengths = pad([ids])
         with watch(self.model, progress=progress) as seen:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from saccade.attention import watch
-from saccade.attention.watching.watch import Rows
+from saccade.attention.watching.watch import RowProgress
 from saccade.data.inputs import read_words
 from saccade.data.tagged import TaggedSentence
 from saccade.errors import InputTypeError, OptionError, counted, shortened
@@ -26,7 +26,7 @@ from saccade.text import split_words
 __all__ = ["TaggingPredictor"]
 
 #: A text, which is split into words, a list of words, or a list of words with their features.
-Given = str | Sequence[Any]
+TaggerInput = str | Sequence[Any]
 
 
 class TaggingPredictor(TextInputPredictor):
@@ -83,16 +83,16 @@ class TaggingPredictor(TextInputPredictor):
             return {"type": "array", "items": words}
         return {"anyOf": [{"type": "string"}, words]}
 
-    def unknown(self, given: Given) -> list[str]:
+    def unknown(self, given: TaggerInput) -> list[str]:
         """Return the words that do not occur in the training data; the model must label them by their spelling and
         their context."""
         words = [row[0] for row in self.from_json(given)] if self.task.state.features else self._words(given)
         return [word for word in words if word not in self.task.state.words]
 
-    def _words(self, given: Given) -> list[str]:
+    def _words(self, given: TaggerInput) -> list[str]:
         return split_words(given, self.task.state.words.known) if isinstance(given, str) else list(given)
 
-    def prepare(self, given: Given, number: int = 1) -> EncodedSentence:
+    def prepare(self, given: TaggerInput, number: int = 1) -> EncodedSentence:
         features: tuple[tuple[str, ...], ...] = ()
         if self.task.state.features:
             rows = [tuple(row) for row in self.from_json(given)]
@@ -118,7 +118,7 @@ class TaggingPredictor(TextInputPredictor):
             )
         return answers
 
-    def replaced(self, given: Given, old: str, new: str) -> Given:
+    def replaced(self, given: TaggerInput, old: str, new: str) -> TaggerInput:
         if isinstance(given, str):
             return replace_word(given, old, new)
         words = [word if isinstance(word, str) else word[0] for word in given]
@@ -132,7 +132,7 @@ class TaggingPredictor(TextInputPredictor):
         changed = new if isinstance(given[place], str) else [new, *given[place][1:]]
         return [*given[:place], changed, *given[place + 1 :]]
 
-    def token_scores(self, given: Given, answer: Answer) -> list[float]:
+    def token_scores(self, given: TaggerInput, answer: Answer) -> list[float]:
         assert isinstance(answer, TaggingAnswer)
         encoded = self.prepare(given)
         if len(encoded.words) != len(answer.tokens):
@@ -144,14 +144,14 @@ class TaggingPredictor(TextInputPredictor):
         (found,) = self.task.probabilities(self.model, [encoded])
         return [float(row[self.task.labels.index(tag)]) for row, tag in zip(found, answer.tokens, strict=True)]
 
-    def view_of(self, given: Given, answer: Answer) -> View:
+    def view_of(self, given: TaggerInput, answer: Answer) -> View:
         return self._view(self.prepare(given))
 
-    def view_input(self, given: Given, progress: Rows | None = None) -> View:
+    def view_input(self, given: TaggerInput, progress: RowProgress | None = None) -> View:
         return self._view(self.prepare(given), progress)
 
     @torch.inference_mode()
-    def _view(self, encoded: EncodedSentence, progress: Rows | None = None) -> View:
+    def _view(self, encoded: EncodedSentence, progress: RowProgress | None = None) -> View:
         """Return every attention, between words, or between pieces if the model attends to pieces."""
         if not encoded.words:
             raise OptionError("There are no words, so there is nothing to view.")

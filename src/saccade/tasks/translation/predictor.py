@@ -13,7 +13,7 @@ from sacrebleu.metrics.base import Metric
 
 from saccade.attention import watch
 from saccade.attention.watching.interventions import active_edits
-from saccade.attention.watching.watch import Rows
+from saccade.attention.watching.watch import RowProgress
 from saccade.data.deck_sentences import OWN, deck_sentences
 from saccade.data.grammar import showcase
 from saccade.data.inputs import read_texts
@@ -222,7 +222,7 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         return self._attention(source, encoding.ids, tokens, spaced_words(target, encoding.spans))
 
     @torch.inference_mode()
-    def view_input(self, given: str, progress: Rows | None = None) -> View:
+    def view_input(self, given: str, progress: RowProgress | None = None) -> View:
         """Return the attention of the encoder while it reads this source, of any length, without generating an answer.
 
         ``progress`` is called with the name of an attention and the fraction of its rows that is done.

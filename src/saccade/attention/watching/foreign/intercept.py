@@ -37,7 +37,7 @@ from saccade.attention.watching.foreign.folding import FOLDED, Layouts
 from saccade.attention.watching.foreign.lineage import CONSTANT, Lineage
 from saccade.attention.watching.foreign.modes import Kernels, Mode, num_modes, place_of, put_in, take_out
 from saccade.attention.watching.foreign.placing import Given, find_place
-from saccade.attention.watching.foreign.positions import Positions
+from saccade.attention.watching.foreign.positions import RowTokens
 from saccade.attention.watching.foreign.projection import Followed, after_module, follow
 from saccade.attention.watching.foreign.running import Audience, RunningModule, Seen, Way, is_foreign, way_of
 from saccade.attention.watching.interventions import active_edits, is_backward, targets_of
@@ -372,7 +372,7 @@ class Forwards(threading.local):
         chosen = self.runs[0].has_chosen_cache
         self._audience.show(self.runs, Seen(call, module, place, has_chosen_cache=chosen))
 
-    def _given_rows(self, run: RunningModule, given: Tensor | None) -> Positions | None:
+    def _given_rows(self, run: RunningModule, given: Tensor | None) -> RowTokens | None:
         """Return the origin ids of the input of one of torch's own modules; None if they are not known.
 
         Inside another of torch's modules, the ids of the outer module's input are used: torch reports nothing there.

@@ -28,7 +28,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from saccade.attention.watching.foreign.positions import Positions, agree, are_parts
+from saccade.attention.watching.foreign.positions import RowTokens, agree, are_parts
 from saccade.attention.watching.foreign.row_rules import joins
 from saccade.attention.watching.foreign.rows import Rows
 
@@ -101,7 +101,7 @@ class Lineage:
         self._recorded: set[int] = set()  # the marks of attentions that were reported
         self.rows = Rows()
         # For each attention of this forward pass, the tokens of its queries, and the inputs that they come from.
-        self._rows_of: dict[int, tuple[Positions | None, Marks]] = {}
+        self._rows_of: dict[int, tuple[RowTokens | None, Marks]] = {}
         self._beside: dict[int, Beside] = {}
         self._origins: dict[int, tuple[weakref.ref[Tensor], Origin]] = {}
         self._softmaxes: dict[int, weakref.ref[Tensor]] = {}
@@ -183,7 +183,7 @@ class Lineage:
         """Return those of these marks that stand for attention calls."""
         return CONSTANT if marks is None else marks & self._attentions
 
-    def placed(self, number: int, marks: Marks | None, query: Positions | None) -> tuple[Marks, Beside]:
+    def placed(self, number: int, marks: Marks | None, query: RowTokens | None) -> tuple[Marks, Beside]:
         """Return the numbers of the attention calls before this one and of those beside it, judging by the marks and
         origin ids of its queries.
 

@@ -31,7 +31,7 @@ from saccade.attention.watching.foreign.identity import (
 
 __all__ = [
     "Order",
-    "Positions",
+    "RowTokens",
     "agree",
     "are_distinct",
     "are_parts",
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 
-class Positions(NamedTuple):
+class RowTokens(NamedTuple):
     """The ids of the tokens that the rows of queries, keys or values were computed from, as (batch, positions)."""
 
     ids: Int[Tensor, "B P"]
@@ -62,7 +62,7 @@ class Order(NamedTuple):
     extra: tuple[int, ...]  # the places of keys that belong to no token
 
 
-def named(rows: Positions) -> Int[Tensor, "B P"]:
+def named(rows: RowTokens) -> Int[Tensor, "B P"]:
     """Return the id of the token that each row was computed from. A row that was computed from parameters alone gets an
     id that depends on its place and on the number of the attention call."""
     ids = rows.ids
@@ -93,7 +93,7 @@ def upright(ids: Int[Tensor, "B P"], is_turned: bool) -> Int[Tensor, "B P"]:
 
 
 @unseen()
-def agree(one: Positions | None, other: Positions | None) -> bool:
+def agree(one: RowTokens | None, other: RowTokens | None) -> bool:
     """Return whether two tensors (queries and keys, or keys and values) have the same tokens in the same order.
 
     ``other`` may have additional rows that belong to no token: learned keys, or the empty part of a cache.
@@ -106,7 +106,7 @@ def agree(one: Positions | None, other: Positions | None) -> bool:
 
 
 @unseen()
-def are_distinct(rows: Positions | None) -> bool:
+def are_distinct(rows: RowTokens | None) -> bool:
     """Return whether the rows of each text are all different tokens. They are not if the dimension of the rows really
     holds channels or heads."""
     if rows is None:
@@ -116,7 +116,7 @@ def are_distinct(rows: Positions | None) -> bool:
 
 
 @unseen()
-def are_parts(one: Positions | None, other: Positions | None) -> bool:
+def are_parts(one: RowTokens | None, other: RowTokens | None) -> bool:
     """Return whether two tensors have tokens of the same sequence but none in common, like two windows of a text."""
     if one is None or other is None:
         return False
@@ -125,7 +125,7 @@ def are_parts(one: Positions | None, other: Positions | None) -> bool:
     return first.isdisjoint(second) and not set.isdisjoint(*sequences)
 
 
-def extra_columns(query: Positions, key: Positions) -> tuple[int, ...] | None:
+def extra_columns(query: RowTokens, key: RowTokens) -> tuple[int, ...] | None:
     """Return the places of the keys that belong to no token, if all other keys are the tokens of the queries in the
     same order; otherwise return None."""
     is_token = key.ids != NOBODY
@@ -139,14 +139,14 @@ def extra_columns(query: Positions, key: Positions) -> tuple[int, ...] | None:
 
 
 @unseen()
-def is_text(rows: Positions | None) -> bool:
+def is_text(rows: RowTokens | None) -> bool:
     """Return whether any row is known to be a token of a text, or to be computed from one."""
     return rows is not None and rows.ids.numel() > 0 and bool(is_of_text(rows.ids).any())
 
 
 @unseen()
 def order_of(
-    rows: Positions | None, keys: Positions | None, lengths: Mapping[int, int], has_batch: bool = True
+    rows: RowTokens | None, keys: RowTokens | None, lengths: Mapping[int, int], has_batch: bool = True
 ) -> Order:
     """Return how the tokens of an attention call's queries and keys correspond to the tokens of the input.
 

@@ -36,7 +36,7 @@ from saccade.attention.watching.foreign.identity import (
     unseen,
 )
 from saccade.attention.watching.foreign.outside import Outside
-from saccade.attention.watching.foreign.positions import Positions, learned, named, order_of, upright
+from saccade.attention.watching.foreign.positions import RowTokens, learned, named, order_of, upright
 from saccade.attention.watching.foreign.row_functions import ESCAPES, KEEPS, READS, REORDERS, name_of
 from saccade.attention.watching.foreign.row_rules import rule_of
 
@@ -157,7 +157,7 @@ class Rows:
         return order_of(self.positions(tensor, 0), None, self.lengths).is_in_order
 
     @unseen()
-    def holds(self, tensor: Tensor, rows: Positions | None) -> bool:
+    def holds(self, tensor: Tensor, rows: RowTokens | None) -> bool:
         """Return whether a tensor has elements of each token in ``rows``; mixtures of several tokens do not count."""
         ids = self.of(tensor)
         return ids is not None and rows is not None and bool(torch.isin(named(rows), unrepeated(ids)).all())
@@ -206,7 +206,7 @@ class Rows:
         number: int,
         is_turned: bool = False,
         unfold: Callable[[Tensor], Tensor] | None = None,
-    ) -> Positions | None:
+    ) -> RowTokens | None:
         """Return which token each row of queries, keys or values (batch, ..., positions, width) is; None if unknown.
 
         ``is_turned`` says that the tensor is (positions, batch, width). ``unfold``, if given, reshapes it to (batch,
@@ -221,7 +221,7 @@ class Rows:
         ids = ids.unsqueeze(0) if ids.ndim < 3 else ids if unfold is None else unfold(ids)
         places = merged(ids, (*range(1, ids.ndim - 2), ids.ndim - 1)).reshape(ids.shape[0], ids.shape[-2])
         places = upright(places.mT if is_turned else places, is_turned)
-        return Positions(places, None if known is None else known.by, number)
+        return RowTokens(places, None if known is None else known.by, number)
 
     @unseen()
     def attended(

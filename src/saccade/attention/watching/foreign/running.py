@@ -12,7 +12,7 @@ from torch import nn
 from saccade.attention.equation import Call
 from saccade.attention.watching.foreign import torch_modules
 from saccade.attention.watching.foreign.lineage import Marks
-from saccade.attention.watching.foreign.positions import Positions
+from saccade.attention.watching.foreign.positions import RowTokens
 from saccade.attention.watching.interventions import active_edits
 from saccade.attention.watching.trace import Place
 
@@ -42,7 +42,7 @@ class RunningModule:
     is_watched: bool = False  # whether it is part of a watched model, or runs within one
     has_entered: bool = False  # whether modes were added or removed for it
     marks: Marks | None = None  # for one of torch's modules: the marks of what it has computed so far
-    rows: Positions | None = None  # for one of torch's modules: the tokens of its input
+    rows: RowTokens | None = None  # for one of torch's modules: the tokens of its input
     given: tuple[Any, ...] = ()  # for one of torch's modules: its arguments, before the module's hooks changed them
     cached: int | str | None = None  # for an outermost run that is edited: see ``cached_positions``
     has_chosen_cache: bool = False  # for an outermost run: whether its cache was replaced since the last run
