@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from head_links import link_shares
 from torch import Tensor
 
 import saccade
 from saccade.data.grammar import Example, generate
-from saccade.tasks.translation.head_links import link_shares
 from saccade.text import END, START
 
 #: Words that are exchanged to make the other sentence: the same verbs and people then lead to the other answer.

@@ -10,12 +10,12 @@ import pytest
 import torch
 
 import saccade
+from from_benchmarks import link_shares
 from saccade.cli.main import main
 from saccade.data.grammar import generate, showcase
 from saccade.lens.alignment import AlignmentChoice
 from saccade.tasks.base.predictor import Predictor
 from saccade.tasks.translation.gold import from_grammar
-from saccade.tasks.translation.head_links import link_shares
 from saccade.tasks.translation.task import Translation
 
 pytestmark = pytest.mark.slow  # a training of minutes

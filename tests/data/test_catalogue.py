@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from saccade.data import CATALOGUE, DataFile, DataSet, fetch, locate, take
+from saccade.data import CATALOGUE, DataFile, DataSet, fetch, take
 from saccade.errors import FileError, OptionError, StorageError, UnknownNameError
 
 PLAIN, PICTURES = b"one\ntwo\n" * 11, bytes(range(256)) * 301
@@ -90,7 +90,7 @@ def test_every_entry_is_complete() -> None:
 @pytest.mark.skipif("SACCADE_DATA" not in os.environ, reason="needs $SACCADE_DATA with the public sets")
 @pytest.mark.parametrize("name", sorted(CATALOGUE))
 def test_the_real_files_are_those_of_the_catalogue(name: str, tmp_path: Path) -> None:
-    folder = take(name, locate(name), tmp_path)
+    folder = take(name, Path(os.environ["SACCADE_DATA"]) / name, tmp_path)
     assert sorted(path.name for path in folder.iterdir()) == sorted(file.name for file in CATALOGUE[name].files)
 
 
@@ -194,13 +194,3 @@ def test_a_folder_that_cannot_be_made_is_said(store: Path, server: str, tmp_path
         take("toy", store, tmp_path / "data", catalogue=TOYS)
     with pytest.raises(StorageError, match="data/toy cannot be created as a folder: Not a directory"):
         fetch("toy", tmp_path / "data", mirror=server, catalogue=TOYS)
-
-
-def test_locate_looks_under_the_variable(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SACCADE_DATA", raising=False)
-    with pytest.raises(FileError, match="SACCADE_DATA is not set"):
-        locate("toy", catalogue=TOYS)
-    monkeypatch.setenv("SACCADE_DATA", str(tmp_path))
-    with pytest.raises(FileError, match=r"train\.en does not exist; download toy with `saccade data toy`"):
-        locate("toy", catalogue=TOYS)
-    assert take("toy", store, tmp_path, catalogue=TOYS) == locate("toy", catalogue=TOYS)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from saccade.data import Pair, locate, nettalk_splits, read_nettalk
+from saccade.data import Pair, nettalk_splits, read_nettalk
 from saccade.errors import FileError
 
 
@@ -58,7 +58,7 @@ def test_splits_by_tens_without_the_spellings_of_test_and_validation(tmp_path: P
 
 @pytest.mark.skipif("SACCADE_DATA" not in os.environ, reason="needs $SACCADE_DATA with nettalk/")
 def test_the_published_words() -> None:
-    pairs, report = read_nettalk(locate("nettalk") / "nettalk.data")
+    pairs, report = read_nettalk(Path(os.environ["SACCADE_DATA"]) / "nettalk" / "nettalk.data")
     assert report.kept == 20_007
     parts = nettalk_splits(pairs)
     assert (len(parts.test), len(parts.validation)) == (2_000, 2_000)

@@ -14,7 +14,6 @@ from saccade.lens.links import (
     agreement,
     alignment_scores,
     hard_links,
-    links_of_pieces,
     read_pharaoh,
     write_pharaoh,
 )
@@ -50,13 +49,8 @@ def test_pharaoh_round_trip(sure: frozenset[WordLink], possible: frozenset[WordL
 
 @pytest.mark.parametrize("word", ["1", "a-1", "1-", "-1-2", "1-2-3", "1—2", "٣-1"])
 def test_what_is_no_link_is_named(word: str) -> None:
-    with pytest.raises(FileError, match=rf"^gold.txt, line 7 has '{word}'"):
+    with pytest.raises(FileError, match=rf"^gold.txt, line 7 contains '{word}'"):
         read_pharaoh(f"0-0 {word}", where="gold.txt, line 7")
-
-
-def test_links_of_words_are_links_of_all_their_pieces() -> None:
-    # words: source 0 has pieces 0 and 1, source 1 has piece 2; target 0 has piece 0, target 1 has pieces 1 and 2
-    assert links_of_pieces([(0, 1)], [0, 0, 1], [0, 1, 1]) == {(0, 1), (0, 2), (1, 1), (1, 2)}
 
 
 def test_agreement_by_hand() -> None:

@@ -1,7 +1,7 @@
 """Read training examples from files (parallel text, tables, labelled words and texts, NETtalk), report on them and
 split them; generate examples from the built-in corpus; and download public data sets."""
 
-from saccade.data.catalogue import CATALOGUE, DataFile, DataSet, locate, take
+from saccade.data.catalogue import CATALOGUE, DataFile, DataSet, take
 from saccade.data.fetch import fetch
 from saccade.data.grammar import Example, generate
 from saccade.data.labelled import LabelledText, read_labelled
@@ -27,7 +27,6 @@ __all__ = [
     "TaggedSentence",
     "fetch",
     "generate",
-    "locate",
     "nettalk_splits",
     "overlap",
     "read_labelled",

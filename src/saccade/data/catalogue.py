@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import os
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,9 +17,8 @@ from pathlib import Path
 from saccade.errors import FileError, StorageError, UnknownNameError
 from saccade.storage import write_file
 
-__all__ = ["CATALOGUE", "DataFile", "DataSet", "check", "entry_of", "install", "locate", "make_folder", "take"]
+__all__ = ["CATALOGUE", "DataFile", "DataSet", "check", "entry_of", "install", "make_folder", "take"]
 
-FOLDER_VARIABLE = "SACCADE_DATA"
 _CHUNK = 1 << 16
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -159,24 +157,6 @@ def entry_of(name: str, catalogue: Mapping[str, DataSet]) -> DataSet:
     if name not in catalogue:
         raise UnknownNameError("data set", name, catalogue)
     return catalogue[name]
-
-
-def locate(name: str, *, catalogue: Mapping[str, DataSet] = CATALOGUE) -> Path:
-    """Return the folder of a data set under $SACCADE_DATA, after checking that all its files exist."""
-    entry = entry_of(name, catalogue)
-    root = os.environ.get(FOLDER_VARIABLE)
-    if not root:
-        raise FileError(
-            f"The environment variable {FOLDER_VARIABLE} is not set; it must name the folder that contains {name}/."
-        )
-    folder = Path(root) / name
-    for file in entry.files:
-        if not (folder / file.name).is_file():
-            raise FileError(
-                f"{folder / file.name} does not exist; download {name} with `saccade data {name}` "
-                f"(from {entry.source})."
-            )
-    return folder
 
 
 def take(

@@ -25,7 +25,6 @@ __all__ = [
     "agreement",
     "alignment_scores",
     "hard_links",
-    "links_of_pieces",
     "read_pharaoh",
     "write_pharaoh",
 ]
@@ -78,19 +77,6 @@ def hard_links(matrix: Float[Tensor, "T S"]) -> frozenset[WordLink]:
     strongest, sources = matrix.max(dim=1).values, matrix.argmax(dim=1)
     found = zip(sources.tolist(), strongest.tolist(), strict=True)
     return frozenset((source, target) for target, (source, weight) in enumerate(found) if weight > 0)
-
-
-def links_of_pieces(
-    links: Iterable[WordLink], source_words: Sequence[int], target_words: Sequence[int]
-) -> frozenset[WordLink]:
-    """Return links between all subword pieces of linked words; ``source_words[i]`` is the word that has piece i."""
-    linked = frozenset(links)
-    return frozenset(
-        (source, target)
-        for source, source_word in enumerate(source_words)
-        for target, target_word in enumerate(target_words)
-        if (source_word, target_word) in linked
-    )
 
 
 def read_pharaoh(line: str, where: str = "This alignment") -> GoldLinks:

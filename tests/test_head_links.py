@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 import saccade
+from from_benchmarks import link_shares
 from saccade.data.grammar import Example, generate
 from saccade.errors import OptionError
-from saccade.tasks.translation.head_links import link_shares
 
 
 class Pointing(nn.Module):
