@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
@@ -12,11 +13,12 @@ from rich.text import Text
 
 from saccade.errors import OptionError
 from saccade.lens.view import View
+from saccade.text import END, SPECIAL_TOKENS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Answer"]
+__all__ = ["Answer", "WrittenAnswer"]
 
 
 class Answer(ABC):
@@ -95,3 +97,24 @@ class Answer(ABC):
             return None
         drawn: Figure = self.view.figure("heatmap", name=self.layer, theme="dark" if dark else "light")
         return drawn
+
+
+class WrittenAnswer(Answer):
+    """An answer that the model wrote token by token."""
+
+    score: float  # log-probability / length^penalty
+    log_probability: float
+    tokens: list[str]
+    finished: bool  # False if the text was cut off at the maximum length
+
+    @property
+    def scored_tokens(self) -> list[str]:
+        return [*self.tokens, *([SPECIAL_TOKENS[END]] if self.finished else [])]
+
+    @property
+    def certainty(self) -> str:
+        return f"probability of the whole text: {math.exp(self.log_probability):.3g}"
+
+    def record(self) -> dict[str, Any]:
+        names = ("text", "score", "log_probability", "tokens", "finished")
+        return {name: getattr(self, name) for name in names}

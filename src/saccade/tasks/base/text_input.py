@@ -15,7 +15,10 @@ from saccade.lens.causal import replace_word
 from saccade.tasks.base.predictor import Predictor
 from saccade.text import Tokenizer
 
-__all__ = ["TextInputPredictor"]
+__all__ = ["PAIR_SEPARATORS", "TextInputPredictor"]
+
+#: What separates two texts on one line.
+PAIR_SEPARATORS = ("\t", "|||")
 
 
 class TextInputPredictor(Predictor):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -15,9 +14,8 @@ from saccade.lens.images import Overlay
 from saccade.lens.terminal.images import TerminalImages
 from saccade.lens.view import View
 from saccade.models.captioner import CaptionerConfig
-from saccade.tasks.base.answer import Answer
+from saccade.tasks.base.answer import WrittenAnswer
 from saccade.tasks.base.image_input import InputImage, describe_image, drawable_pixels
-from saccade.text import END, SPECIAL_TOKENS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,7 +26,7 @@ SPACE = "▁"  # marks the space before a word in tokens
 
 
 @dataclass(frozen=True)
-class CaptionsAnswer(Answer):
+class CaptionsAnswer(WrittenAnswer):
     """A caption for an image, and the patches that the model looked at for each token of the caption."""
 
     image: InputImage = field(repr=False)
@@ -42,23 +40,8 @@ class CaptionsAnswer(Answer):
     compute_attention: Callable[[], View] | None = field(repr=False)
     alternatives: list[CaptionsAnswer] = field(default_factory=list)
 
-    @property
-    def scored_tokens(self) -> list[str]:
-        return [*self.tokens, *([SPECIAL_TOKENS[END]] if self.finished else [])]
-
-    @property
-    def certainty(self) -> str:
-        return f"probability of the whole text: {math.exp(self.log_probability):.3g}"
-
     def record(self) -> dict[str, Any]:
-        return {
-            "image": self.image.where,
-            "text": self.text,
-            "score": self.score,
-            "log_probability": self.log_probability,
-            "tokens": self.tokens,
-            "finished": self.finished,
-        }
+        return {"image": self.image.where, **super().record()}
 
     def extras(self) -> dict[str, Any]:
         return {"image": describe_image(self.image.pixels, self.config)}

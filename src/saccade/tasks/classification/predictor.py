@@ -25,7 +25,7 @@ from saccade.lens.view import View, view
 from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.snapshot import Snapshot
 from saccade.tasks.base.task import Evaluation
-from saccade.tasks.base.text_input import TextInputPredictor
+from saccade.tasks.base.text_input import PAIR_SEPARATORS, TextInputPredictor
 from saccade.tasks.classification.answer import POOLING, ClassificationAnswer
 from saccade.tasks.classification.several import is_chosen, log_complement
 from saccade.tasks.classification.task import Classification, EncodedText, wrong_number
@@ -37,10 +37,6 @@ __all__ = ["ClassificationPredictor"]
 REVIEWS = ("The story was sad, but the film was excellent.", "The film was not good.")
 #: The maximum number of words in a text whose words are left out one by one.
 LONGEST_LEFT_OUT = 200
-
-
-#: What separates two texts on one line.
-SEPARATORS = ("\t", "|||")
 
 
 class ClassificationPredictor(TextInputPredictor):
@@ -63,7 +59,9 @@ class ClassificationPredictor(TextInputPredictor):
     def parts(self, given: Any) -> tuple[str, ...]:
         """Return the one or two texts of an input. Raises an error if the model does not take this number of texts."""
         found, allowed = [given] if isinstance(given, str) else list(given), self.task.state.texts
-        separator = next((one for one in SEPARATORS if self.takes_two and len(found) == 1 and one in found[0]), None)
+        separator = next(
+            (one for one in PAIR_SEPARATORS if self.takes_two and len(found) == 1 and one in found[0]), None
+        )
         if separator is not None and 1 in allowed:  # this could be one text or two
             raise OptionError(wrong_number(allowed).capitalize())
         found = found if separator is None else found[0].split(separator)

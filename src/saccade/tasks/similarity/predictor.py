@@ -15,15 +15,12 @@ from saccade.lens.view import View, view
 from saccade.models.sentence_encoder import SentenceConfig
 from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.snapshot import Snapshot
-from saccade.tasks.base.text_input import TextInputPredictor
+from saccade.tasks.base.text_input import PAIR_SEPARATORS, TextInputPredictor
 from saccade.tasks.similarity.answer import SimilarityAnswer
 from saccade.tasks.similarity.task import Similarity
 from saccade.text import pad
 
 __all__ = ["SimilarityPredictor"]
-
-#: What separates two texts on one line.
-SEPARATORS = ("\t", "|||")
 
 
 class SimilarityPredictor(TextInputPredictor):
@@ -112,6 +109,6 @@ class SimilarityPredictor(TextInputPredictor):
 def _texts(given: Any) -> tuple[str, ...]:
     """Return the one or two texts of an input."""
     parts = given if isinstance(given, list | tuple) else [given]
-    for separator in SEPARATORS:
+    for separator in PAIR_SEPARATORS:
         parts = [piece for part in parts for piece in part.split(separator)]
     return tuple(part.strip() for part in parts)

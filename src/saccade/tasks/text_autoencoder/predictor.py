@@ -22,9 +22,6 @@ from saccade.text import END, SPECIAL_TOKENS, START
 
 __all__ = ["TextAutoencoderPredictor"]
 
-#: The name of the attention that computes the code from all tokens.
-POOLING = "pooling"
-
 
 class TextAutoencoderPredictor(TextInputPredictor):
     """An opened text autoencoder."""
@@ -99,7 +96,7 @@ class TextAutoencoderPredictor(TextInputPredictor):
         if not tokens:
             raise OptionError("This model has no attention, so there is nothing to view.")
         whole = view(tokens, target, source_tokens=source)
-        pooled = view({POOLING: seen[POOLING]}, ["code"], source_tokens=source)
+        pooled = view({"pooling": seen["pooling"]}, ["code"], source_tokens=source)  # computes the code from all tokens
         return View(
             {**whole.traces, **pooled.traces}, {**whole.rows, **pooled.rows}, {**whole.columns, **pooled.columns}
         )

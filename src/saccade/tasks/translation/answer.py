@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,9 +20,9 @@ from saccade.lens.links import WordLink, hard_links, write_pharaoh
 from saccade.lens.terminal.heatmap import TerminalHeatmap
 from saccade.lens.view import View, view
 from saccade.lens.words import merge
-from saccade.tasks.base.answer import Answer
+from saccade.tasks.base.answer import WrittenAnswer
 from saccade.tasks.base.capabilities import AlignsWords
-from saccade.text import END, SPECIAL_TOKENS, START
+from saccade.text import SPECIAL_TOKENS, START
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -88,7 +87,7 @@ class TranslationAttention:
 
 
 @dataclass(frozen=True)
-class TranslationAnswer(Answer, AlignsWords):
+class TranslationAnswer(WrittenAnswer, AlignsWords):
     """A translation, with its score and its tokens."""
 
     source: str
@@ -119,23 +118,8 @@ class TranslationAnswer(Answer, AlignsWords):
         """The alignment in Pharaoh format, such as ``0-0 1-2``: links between words, which are split at spaces."""
         return write_pharaoh(self.attention.links)
 
-    @property
-    def scored_tokens(self) -> list[str]:
-        return [*self.tokens, *([SPECIAL_TOKENS[END]] if self.finished else [])]
-
-    @property
-    def certainty(self) -> str:
-        return f"probability of the whole text: {math.exp(self.log_probability):.3g}"
-
     def record(self) -> dict[str, Any]:
-        return {
-            "source": self.source,
-            "text": self.text,
-            "score": self.score,
-            "log_probability": self.log_probability,
-            "tokens": self.tokens,
-            "finished": self.finished,
-        }
+        return {"source": self.source, **super().record()}
 
     def extras(self) -> dict[str, Any]:
         alignment, choice = self.attention.alignment, self.attention.choice
