@@ -41,7 +41,6 @@ MLP = {
         "latent": 16,
         "diverse": 20,
         "turned": True,
-        "dropout": 0.0,
     },
     "training": {"batch_paths": 256, "steps": 600, "lr": 2e-3, "validate_every": 300},
 }

@@ -49,7 +49,7 @@ def write_untrained(
     """A folder of a network for this task."""
     torch.manual_seed(3)
     known = task.networks[kind].config
-    config = known.read({key: SIZES[key] for key in SIZES if key in known.model_fields} | fields, "the model")
+    config = known.read({key: SIZES[key] for key in SIZES if key in known.used_fields()} | fields, "the model")
     bundle = Bundle(task, kind, config, task.build(kind, config).eval(), options)
     write_bundle(folder, bundle, recipe=f'task = "{task.name}"\n{recipe}', readme="")
     return folder

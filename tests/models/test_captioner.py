@@ -58,7 +58,7 @@ def test_a_watch_sees_which_patches_each_word_looks_at():
 
 
 def test_positions_are_not_concatenated():
-    with pytest.raises(ValidationError, match="position_width does not apply to captions"):
+    with pytest.raises(ValidationError, match="position_width does not apply to this network"):
         captioner(position_width=4, tied_output=False)
 
 

@@ -18,8 +18,8 @@ RECURRENT = {"cell": "lstm", "width": 7, "embedding_width": 6}
 SEQ2SEQ = {**RECURRENT, "attention_width": 5}
 CONVOLUTIONAL = {"width": 9, "encoder_layers": 1, "decoder_layers": 2}
 READER = {"word_width": 5, "word_dropout": 0.0, "piece_width": 4, "spelling_width": 6, "character_width": 3}
-VISION = {**TRANSFORMER, "patch": 2, "image_size": [4, 6], "encoder_layers": 1, "decoder_layers": 1}
-PATHS = {"width": 12, "latent": 0, "dropout": 0.0}
+VISION = {**TRANSFORMER, "patch": 2, "image_size": [4, 6], "encoder_layers": 1}
+PATHS = {"width": 12, "latent": 0}
 PAIRS = {"width": 12, "pair_width": 6, "num_heads": 3, "layers": 1, "dropout": 0.0}
 TURNED = {"training.rotate": "false"}
 LANGUAGE = {"text.context": 7, "text.kind": "character"}
@@ -95,12 +95,22 @@ NETWORKS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
         {"image_size": [4, 6], "width": 7, "cell": "lstm"},
         {"images.shift": 0},
     ),
-    "captions transformer": ("captions", "transformer", VISION, {"images.shift": 0}),
+    "captions transformer": ("captions", "transformer", {**VISION, "decoder_layers": 1}, {"images.shift": 0}),
     "text-autoencoder transformer": ("text-autoencoder", "transformer", {**TRANSLATION, "code_width": 3}, {}),
     "text-autoencoder recurrent": ("text-autoencoder", "recurrent", {**RECURRENT, "code_width": 3}, {}),
     "image-autoencoder dense": ("image-autoencoder", "dense", {"image_size": [4, 6], "width": 9, "code_width": 3}, {}),
-    "image-autoencoder patches": ("image-autoencoder", "patches", {**VISION, "code_width": 3}, {}),
-    "trajectories agents": ("trajectories", "agents", {**PATHS, "num_heads": 3, "feedforward_width": 10}, TURNED),
+    "image-autoencoder patches": (
+        "image-autoencoder",
+        "patches",
+        {**VISION, "decoder_layers": 1, "code_width": 3},
+        {},
+    ),
+    "trajectories agents": (
+        "trajectories",
+        "agents",
+        {**PATHS, "num_heads": 3, "feedforward_width": 10, "dropout": 0.0},
+        TURNED,
+    ),
     "trajectories mlp": ("trajectories", "mlp", {**PATHS, "hidden_width": 10}, TURNED),
     "base-pairs pairs": ("base-pairs", "pairs", PAIRS, {}),
 }

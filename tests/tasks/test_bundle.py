@@ -16,7 +16,7 @@ import torch
 import untrained
 from saccade.errors import DamagedError, FileError, OptionError, SaccadeError, UnknownNameError
 from saccade.storage import write_folder
-from saccade.tasks.base.model_folder import load_weights, read_bundle, unshared
+from saccade.tasks.base.model_folder import load_weights, open_model, read_bundle, unshared
 from saccade.tasks.language_model.generation import GenerationOptions
 from saccade.tasks.language_model.task import LanguageModel, LanguageModelState
 from saccade.text import Tokenizer
@@ -89,6 +89,41 @@ def test_a_description_that_does_not_fit_is_named(
         read_bundle(folder)
     assert said in str(raised.value)
     assert str(tmp_path) in str(raised.value) or "'blue'" in str(raised.value)
+
+
+#: Keys that earlier versions saved with networks that do not use them.
+IGNORED = {
+    "decoder_layers": 3,
+    "encoder_layers": 3,
+    "attention_window": 1,
+    "encoder_window": 1,
+    "tied_embeddings": True,
+    "scaled_output": True,
+    "output_transform": True,
+    "max_length": 7,
+}
+
+
+@pytest.mark.parametrize(
+    ("task", "layers"),
+    [
+        ("images", "2 encoder layers, width 12"),
+        ("tagging", "2 encoder layers, width 12"),
+        ("classification", "2 encoder layers, width 12"),
+        ("masked-language-model", "2 encoder layers, width 12"),
+        ("language-model", "2 decoder layers, width 12"),
+    ],
+)
+def test_keys_without_effect_of_earlier_versions_are_ignored(task: str, layers: str, tmp_path: Path) -> None:
+    new = untrained.EVERY_TASK[task][0](tmp_path / "new")
+    expected = read_bundle(new)
+    keys = {key: value for key, value in IGNORED.items() if key in expected.config.unused}
+    assert len(keys) >= 3
+    assert not keys.keys() & json.loads((new / "config.json").read_text())["model"].keys()
+    old = rewritten(new, lambda d: d["model"].update(keys), tmp_path / "old")
+    assert read_bundle(old).config == expected.config
+    sizes = open_model(old).describe()["sizes"]
+    assert sizes.endswith(f" parameters, {layers}, 2 heads")
 
 
 def test_a_description_that_is_no_table_is_refused(tiny_run: Path, tmp_path: Path) -> None:

@@ -8,13 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli_w
 from tiny_runs import tables, write_recipe
 
+import untrained
 from saccade.errors import FileError, OptionError, UnknownNameError
 from saccade.tasks.base.networks import SEQ2SEQ, read_network
+from saccade.tasks.masked.predictor import FillOptions
+from saccade.tasks.masked.task import MaskedLanguageModel, MaskedLanguageModelState
 from saccade.tasks.registry import TASKS, task_named
+from saccade.text import Tokenizer
 from saccade.training.recipe import Recipe, read_recipe, read_tables
 from saccade.training.recipe_text import commented
+from saccade.training.run_folder import RunFolder
 
 ROOT = Path(__file__).parents[2]
 DATA = {"data": {"table": "pairs.tsv"}}
@@ -183,7 +189,7 @@ def test_the_recipe_of_every_task_has_its_descriptions_as_comments(task: str) ->
         heading, *lines = part.splitlines()
         assert re.fullmatch(rf"\[{name}\]  # [A-Z].+", heading)
         shown = [re.fullmatch(r"(?:# )?(\w+) =.*? # (.+)", line) for line in lines]
-        described = [(key, field.description) for key, field in type(section).model_fields.items()]
+        described = [(key, field.description) for key, field in type(section).used_fields().items()]
         assert [one and one.groups() for one in shown][name == "model" :] == described  # the kind comes first
 
 
@@ -214,12 +220,69 @@ def test_a_key_of_another_network_says_so(name: str) -> None:
     """Such as num_heads with --set model.kind=recurrent: the key is there, for another kind."""
     networks = TASKS[name].task.networks
     for kind, network in networks.items():
-        others = {key for other in networks.values() for key in other.config.model_fields}
+        others = {key for other in networks.values() for key in other.config.used_fields()}
         for key in sorted(others - set(network.config.model_fields)):
             with pytest.raises(
                 OptionError, match=rf"\[model\]: {key} does not apply to networks of kind {kind}, only to"
             ):
                 read_network({"kind": kind, key: 1}, TASKS[name].task, "[model]")
+
+
+NO_EFFECT = [
+    ("images", "images", "decoder_layers=3"),
+    ("images", "images", "max_length=9"),
+    ("tagging", "file", "tied_embeddings=true"),
+    ("classification", "file", "attention_window=5"),
+    ("masked-language-model", "text", "decoder_layers=3"),
+    ("language-model", "text", "encoder_layers=3"),
+]
+
+
+@pytest.mark.parametrize(("task", "source", "setting"), NO_EFFECT)
+def test_a_key_without_effect_is_refused_and_not_shown(task: str, source: str, setting: str) -> None:
+    given = {"task": task, "data": {source: "a"}, "model": {"kind": "transformer"}}
+    key = setting.partition("=")[0]
+    sentence = (
+        rf"^--set model\.{setting}: \[model\]: {key} does not apply to networks of kind transformer"
+        rf" for the task {task}; leave it out\.$"
+    )
+    recipe = read_tables(given, "r.toml")
+    assert key not in recipe.tables()["model"]
+    shown = commented(recipe, [])
+    assert f"\n{key} =" not in shown
+    assert f"\n# {key} =" not in shown
+    with pytest.raises(OptionError, match=sentence):
+        read_tables(given, "r.toml", [f"model.{setting}"])
+
+
+def test_a_saved_recipe_may_have_keys_without_effect(tmp_path: Path) -> None:
+    """Earlier versions saved all of them, with the values of the model that a run started from."""
+    given = {"task": "tagging", "data": {"file": "a.txt"}, "model": {"kind": "transformer", "width": 12}}
+    recipe = read_tables(given, "r.toml")
+    RunFolder(recipe, tmp_path / "run")
+    saved = tmp_path / "run" / "recipe.toml"
+    old = {"decoder_layers": 0, "tied_embeddings": False, "output_transform": True, "scaled_output": True}
+    saved.write_text(tomli_w.dumps({**recipe.tables(), "model": {**recipe.tables()["model"], **old}}))
+    assert read_recipe(saved, saved=True) == recipe
+    assert not RunFolder(recipe, tmp_path / "run").extended
+    with pytest.raises(OptionError, match=r"recipe\.toml: \[model\]: output_transform does not apply"):
+        read_recipe(saved)
+
+
+def test_keys_without_effect_are_not_inherited(tmp_path: Path) -> None:
+    state = MaskedLanguageModelState(Tokenizer.train(["a text"], "word"), 8)
+    keys = "width = 24\noutput_transform = true"
+    folder = untrained.write_untrained(
+        tmp_path / "reader",
+        MaskedLanguageModel(state),
+        FillOptions(),
+        recipe=f'[model]\nkind = "transformer"\n{keys}\n',
+        output_transform=True,
+    )
+    given = {"task": "tagging", "data": {"file": "a.txt"}, "model": {"kind": "transformer"}}
+    model = read_tables(given, "r.toml", init=folder).tables()["model"]
+    assert (model["width"], model["unit"]) == (24, "pieces")
+    assert "output_transform" not in model
 
 
 def test_a_flag_is_not_a_number() -> None:

@@ -10,13 +10,24 @@ from saccade.models.convolutional import (
     ConvolutionalSeq2Seq,
 )
 from saccade.models.inference import Precision, lower_precision
-from saccade.models.recurrent import Memory, RecurrentConfig, RecurrentLanguageModel, RecurrentSeq2Seq
+from saccade.models.recurrent import (
+    Memory,
+    RecurrentConfig,
+    RecurrentLanguageConfig,
+    RecurrentLanguageModel,
+    RecurrentSeq2Seq,
+)
 from saccade.models.reinforce import ReinforcedLoss, hard_attention
 from saccade.models.rwkv import RWKVConfig, RWKVLanguageModel
 from saccade.models.tagger import TAGGERS, Tagger
 from saccade.models.targets import LAST, Targets
 from saccade.models.transformer import DecoderOnly, EncoderDecoder, EncoderOnly
-from saccade.models.transformer_config import TransformerConfig
+from saccade.models.transformer_config import (
+    DecoderOnlyConfig,
+    EncoderDecoderConfig,
+    EncoderOnlyConfig,
+    TransformerConfig,
+)
 from saccade.models.transformer_layers import Block
 from saccade.models.vit import VisionConfig, VisionTransformer
 from saccade.models.window import WholeWindow, WindowEncoder
@@ -34,13 +45,17 @@ __all__ = [
     "ConvolutionalLanguageModel",
     "ConvolutionalSeq2Seq",
     "DecoderOnly",
+    "DecoderOnlyConfig",
     "EncoderDecoder",
+    "EncoderDecoderConfig",
     "EncoderOnly",
+    "EncoderOnlyConfig",
     "Memory",
     "Precision",
     "RWKVConfig",
     "RWKVLanguageModel",
     "RecurrentConfig",
+    "RecurrentLanguageConfig",
     "RecurrentLanguageModel",
     "RecurrentSeq2Seq",
     "ReinforcedLoss",

@@ -81,6 +81,8 @@ class AgentConfig(PathConfig):
 class AgentMLPConfig(PathConfig):
     """A network that sees each agent alone, without attention: the baseline for attention between agents."""
 
+    unused = frozenset({"dropout"})
+
 
 class Futures(NamedTuple):
     """Predicted paths, as positions; in training also the divergence of the two distributions of latent vectors."""

@@ -22,7 +22,7 @@ from saccade.models.config import Config
 from saccade.models.recurrent import RecurrentConfig, RecurrentSeq2Seq, RecurrentSeq2SeqState
 from saccade.models.state import TransformerState
 from saccade.models.transformer import EncoderDecoder
-from saccade.models.transformer_config import TransformerConfig
+from saccade.models.transformer_config import EncoderDecoderConfig
 from saccade.models.transformer_layers import Block, encoder_masks, final_norm, run_blocks
 from saccade.models.vit import VisionConfig, VisionEncoder
 
@@ -89,7 +89,7 @@ class RecurrentAutoencoder(RecurrentSeq2Seq):
         return self.decoder.begin(only, only, context, None)
 
 
-class TransformerAutoencoderConfig(TransformerConfig):
+class TransformerAutoencoderConfig(EncoderDecoderConfig):
     """A Transformer that reads a text, and another that reconstructs it."""
 
     encoder_layers: int = Field(2, ge=1, description="Number of encoder blocks, which read the text")
@@ -175,6 +175,8 @@ class DenseAutoencoder(nn.Module):
 
 class PatchAutoencoderConfig(VisionConfig):
     """A Transformer that reads the patches of an image, and another that reconstructs them."""
+
+    unused = VisionConfig.unused - {"decoder_layers"}
 
     encoder_layers: int = Field(2, ge=1, description="Number of encoder blocks, which read the patches")
     decoder_layers: int = Field(2, ge=1, description="Number of decoder blocks, which reconstruct the patches")

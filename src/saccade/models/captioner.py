@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from jaxtyping import Float, Int
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor
 
 from saccade.models.state import TransformerState
@@ -24,6 +24,9 @@ __all__ = ["Captioner", "CaptionerConfig"]
 class CaptionerConfig(VisionConfig):
     """A Transformer that reads patches and writes words."""
 
+    #: Patches and words have separate positions, so that none can be concatenated.
+    unused = frozenset({"embedding_width", "position_width", "tied_embeddings"})
+
     encoder_layers: int = Field(2, ge=0, description="Number of blocks that read the patches")
     decoder_layers: int = Field(2, ge=1, description="Number of blocks that write the text")
     pooling: Literal["class", "mean"] = Field(
@@ -31,12 +34,6 @@ class CaptionerConfig(VisionConfig):
     )
     max_length: int = Field(64, ge=2, description="Number of learned positions: the longest text, in tokens")
     tied_output: bool = Field(True, description="Use the word embedding as the output layer")
-
-    @model_validator(mode="after")
-    def _words_fit(self) -> CaptionerConfig:
-        if self.position_width:
-            raise ValueError("position_width does not apply to captions: patches and words have separate positions")
-        return self
 
 
 class Captioner(VisionEncoder, CrossDecoder):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Self, get_args
+from typing import Any, ClassVar, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic.fields import FieldInfo
 
 from saccade.errors import OptionError, UnknownNameError, describe_invalid
 
@@ -33,6 +34,10 @@ class Config(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
+    #: Inherited fields that have no effect on this network. They can only have their default value, and recipes and
+    #: model folders leave them out.
+    unused: ClassVar[frozenset[str]] = frozenset()
+
     @field_validator("*", mode="after")
     @classmethod
     def _bounded(cls, value: Any, info: ValidationInfo) -> Any:
@@ -42,6 +47,18 @@ class Config(BaseModel):
             if isinstance(item, int) and item > most:
                 raise ValueError(f"must be at most {most:,}")
         return value
+
+    @model_validator(mode="after")
+    def _has_an_effect(self) -> Self:
+        for name in sorted(self.unused):
+            if getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"{name} does not apply to this network")
+        return self
+
+    @classmethod
+    def used_fields(cls) -> dict[str, FieldInfo]:
+        """Return the fields that have an effect."""
+        return {name: field for name, field in cls.model_fields.items() if name not in cls.unused}
 
     @classmethod
     def read(cls, values: dict[str, Any], where: str) -> Self:
@@ -53,7 +70,7 @@ class Config(BaseModel):
         for key in values:
             if key not in cls.model_fields:
                 raise UnknownNameError(
-                    "key" if where else "option", key, cls.model_fields, f"{where} has" if where else "There is"
+                    "key" if where else "option", key, cls.used_fields(), f"{where} has" if where else "There is"
                 )
             kinds = _kinds(cls.model_fields[key].annotation)
             if isinstance(values[key], bool) and bool not in kinds and kinds & {int, float}:

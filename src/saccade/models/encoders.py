@@ -20,7 +20,7 @@ from saccade.models.convolutional import ConvolutionalEncoder, OddKernel
 from saccade.models.layers import OneHot, WordEmbedding
 from saccade.models.recurrent import ADDS_INPUT
 from saccade.models.rwkv import RWKVEncoder
-from saccade.models.transformer_config import TransformerConfig
+from saccade.models.transformer_config import OF_DECODER, OF_WORD_OUTPUT, TransformerConfig
 from saccade.models.transformer_layers import Block, InputLayer, encoder_blocks, encoder_masks, final_norm
 from saccade.models.window import WholeWindow, WindowEncoder
 from saccade.recurrent import Recurrent
@@ -111,8 +111,10 @@ class RWKVEncoderConfig(Config):
 class TransformerEncoderConfig(TransformerConfig):
     """Transformer blocks that attend in both directions."""
 
+    unused = OF_DECODER | OF_WORD_OUTPUT
+
     encoder_layers: int = Field(2, ge=1, description="Number of blocks")
-    tied_output: bool = Field(False, description="Not used: labels are not words, so there is nothing to tie")
+    tied_output: bool = Field(False, description="Use the word embedding as the output layer")
 
 
 def locked_dropout(x: Float[Tensor, "B N D"], share: float, training: bool) -> Float[Tensor, "B N D"]:

@@ -26,7 +26,7 @@ from saccade.models.layers import TiedLinear, WordEmbedding
 from saccade.models.targets import Positions, Seq2Seq, Targets, answer
 from saccade.recurrent import Recurrent, RecurrentState, reorder
 
-__all__ = ["Memory", "RecurrentConfig", "RecurrentLanguageModel", "RecurrentSeq2Seq"]
+__all__ = ["Memory", "RecurrentConfig", "RecurrentLanguageConfig", "RecurrentLanguageModel", "RecurrentSeq2Seq"]
 
 #: Cells that add the input itself to the state, so the two must have the same width (Jozefowicz 2015).
 ADDS_INPUT = ("mut1", "mut2")
@@ -251,6 +251,18 @@ class Memory:
     def keep(self, state: RecurrentState, ends: Int[Tensor, " B"]) -> None:
         self.state = tuple(tuple(part.detach().clone() for part in parts) for parts in state)
         self.ends = ends.cpu()
+
+
+class RecurrentLanguageConfig(RecurrentConfig):
+    """The settings of a recurrent language model."""
+
+    unused = frozenset(RecurrentConfig.model_fields) - {
+        *("cell", "width", "embedding_width", "decoder_layers", "dropout", "tied_output")
+    }
+
+    width: int = Field(256, ge=1, description="Width of the state")
+    decoder_layers: int = Field(1, ge=1, description="Number of layers")
+    tied_output: bool = Field(False, description="Use the embedding as the output layer")
 
 
 class RecurrentLanguageModel(nn.Module):

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
-from saccade.models.transformer_config import TransformerConfig
+from saccade.models.transformer_config import OF_DECODER, OF_WORD_OUTPUT, TransformerConfig
 from saccade.models.transformer_layers import InputLayer, encoder_blocks, encoder_masks, final_norm, run_blocks
 
 __all__ = ["SentenceConfig", "SentenceEncoder"]
@@ -18,6 +18,8 @@ __all__ = ["SentenceConfig", "SentenceEncoder"]
 
 class SentenceConfig(TransformerConfig):
     """The settings of a Transformer that gives a text one vector."""
+
+    unused = OF_DECODER | OF_WORD_OUTPUT
 
     pooling: Literal["mean", "max", "first"] = Field(
         "mean", description="How the vectors of the tokens become one: their mean, their maximum, or the first of them"

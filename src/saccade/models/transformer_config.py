@@ -13,11 +13,21 @@ from pydantic import Field, model_validator
 from saccade.models.config import Config
 from saccade.models.layers import Activation, NormKind
 
-__all__ = ["PositionKind", "TransformerConfig"]
+__all__ = [
+    "DecoderOnlyConfig",
+    "EncoderDecoderConfig",
+    "EncoderOnlyConfig",
+    "PositionKind",
+    "TransformerConfig",
+]
 
 PositionKind = Literal["none", "linear", "sinusoidal", "learned", "rotary", "alibi", "relative"]
 #: Kinds of positions that have no table of vectors to combine with the input.
 WITHOUT_TABLE = ("none", "rotary", "alibi", "relative")
+#: Fields that only matter to networks with a decoder, with an input of words, or with an output of words.
+OF_DECODER = frozenset({"decoder_layers", "attention_window"})
+OF_WORD_INPUT = frozenset({"one_hot", "embedding_width", "scaled_embedding", "embedding_norm", "token_types"})
+OF_WORD_OUTPUT = frozenset({"tied_output", "tied_embeddings", "output_bias", "scaled_output", "output_transform"})
 
 
 class TransformerConfig(Config):
@@ -173,3 +183,27 @@ class TransformerConfig(Config):
         sizes = window if isinstance(window, tuple) else (window,)
         if any(size is not None and size < least for size in sizes):
             raise ValueError(f"{name} must be at least {least}")
+
+
+class EncoderOnlyConfig(TransformerConfig):
+    """The settings of a Transformer that reads a text in both directions."""
+
+    unused = OF_DECODER | {"tied_embeddings"}
+
+    encoder_layers: int = Field(0, ge=0, description="Number of blocks")
+    tied_output: bool = Field(True, description="Use the embedding as the output layer")
+
+
+class DecoderOnlyConfig(TransformerConfig):
+    """The settings of a Transformer that predicts the next token."""
+
+    unused = frozenset({"encoder_layers", "encoder_window", "embedding_width", "tied_embeddings"})
+
+    decoder_layers: int = Field(0, ge=0, description="Number of blocks")
+    tied_output: bool = Field(True, description="Use the embedding as the output layer")
+
+
+class EncoderDecoderConfig(TransformerConfig):
+    """The settings of a Transformer that reads one text and writes another."""
+
+    unused = frozenset({"embedding_width"})

@@ -13,7 +13,13 @@ from torch import Tensor, nn
 from saccade.errors import ShapeError
 from saccade.kernels.dropout import dropout
 from saccade.models.layers import Activation
-from saccade.models.transformer_config import PositionKind, TransformerConfig
+from saccade.models.transformer_config import (
+    OF_DECODER,
+    OF_WORD_INPUT,
+    OF_WORD_OUTPUT,
+    PositionKind,
+    TransformerConfig,
+)
 from saccade.models.transformer_layers import Block, encoder_masks, final_norm, position_table, run_blocks
 
 __all__ = ["VisionConfig", "VisionEncoder", "VisionTransformer"]
@@ -21,6 +27,9 @@ __all__ = ["VisionConfig", "VisionEncoder", "VisionTransformer"]
 
 class VisionConfig(TransformerConfig):
     """The settings of a Transformer over the patches of an image."""
+
+    #: The image determines the number of positions, and blocks never share their weights.
+    unused = OF_DECODER | OF_WORD_INPUT | OF_WORD_OUTPUT | {"max_length", "shared_layers"}
 
     image_size: tuple[int, int] = Field((28, 28), description="Height and width in pixels")
     channels: int = Field(1, ge=1, description="1 for grey images, 3 for colour")
@@ -43,7 +52,7 @@ class VisionConfig(TransformerConfig):
         "learned",
         description="How positions are encoded: none, linear, sinusoidal, learned, rotary, alibi or relative",
     )
-    tied_output: bool = Field(False, description="Not used: there are no words to tie the output to")
+    tied_output: bool = Field(False, description="Use the word embedding as the output layer")
 
     @model_validator(mode="after")
     def _patches_fit(self) -> VisionConfig:

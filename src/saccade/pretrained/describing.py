@@ -93,7 +93,7 @@ def _differing(family: Family, fields: dict[str, Any], use: Use, network: nn.Mod
     except (FileError, ValueError) as error:
         return [str(error)]
     left, right = _resolved(ours), _resolved(theirs)
-    return [key for key in right if left[key] != right[key]]
+    return [key for key in right if key not in ours.unused and left[key] != right[key]]
 
 
 def _resolved(config: TransformerConfig) -> dict[str, Any]:
@@ -121,6 +121,4 @@ def _resolved(config: TransformerConfig) -> dict[str, Any]:
         found["rotary_trained_length"] = None
     if not (config.encoder_layers and config.decoder_layers):
         found["tied_embeddings"] = None
-    if not isinstance(config, SentenceConfig) and type(config) is not TransformerConfig:
-        found |= dict.fromkeys(("tied_output", "output_bias", "output_transform"))  # the output has no words
     return found

@@ -23,6 +23,7 @@ from saccade.models import (
     VisionTransformer,
 )
 from saccade.models.classifier import Classifier, TransformerClassifierConfig
+from saccade.models.encoders import TransformerEncoderConfig
 from saccade.models.sentence_encoder import SentenceConfig, SentenceEncoder
 from saccade.models.tagger import Tagger, TransformerTaggerConfig
 from saccade.models.weights import assign, unshared
@@ -166,9 +167,9 @@ def with_head(
     Other uses need no other configuration, so ``config`` itself is returned. ``sentence`` has the fields that only a
     sentence encoder has, such as how it pools the vectors of tokens.
     """
-    given = config.model_dump()
     if use == "encode":
-        return SentenceConfig(**given, **(sentence or {}))
+        return SentenceConfig(**config.model_dump(exclude=set(SentenceConfig.unused)), **(sentence or {}))
+    given = config.model_dump(exclude=set(TransformerEncoderConfig.unused))
     if use == "label texts":
         return TransformerClassifierConfig(**given, pooling="first", pooled_layer=family.pooled_layer)
     return TransformerTaggerConfig(**given, unit="pieces") if use == "label words" else config

@@ -70,7 +70,10 @@ class Recipe:
     def tables(self) -> dict[str, Any]:
         """Return the recipe as nested tables, with defaults filled in. Keys whose value is None are left out, because
         TOML has no null."""
-        tables = {name: section.model_dump(exclude_none=True) for name, section in self.sections.items()}
+        tables = {
+            name: section.model_dump(exclude=set(section.unused), exclude_none=True)
+            for name, section in self.sections.items()
+        }
         tables["model"] = {"kind": self.kind, **tables["model"]}
         if self.distributed != DistributedSettings():
             tables["distributed"] = self.distributed.model_dump()
@@ -105,11 +108,16 @@ class Recipe:
 
 
 def read_recipe(
-    path: Path, overrides: Sequence[str] = (), say: Say = lambda note: None, init: Path | None = None
+    path: Path,
+    overrides: Sequence[str] = (),
+    say: Say = lambda note: None,
+    init: Path | None = None,
+    *,
+    saved: bool = False,
 ) -> Recipe:
     """Read a recipe file, and apply overrides of the form ``table.key=value``. ``say`` is called with notes for the
     user. If ``init`` is the folder of a model to start from, settings of the network and of the inputs that the recipe
-    leaves out are taken from that model.
+    leaves out are taken from that model. ``saved`` is for the recipe of a run that exists, as in ``read_network``.
     """
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -123,7 +131,7 @@ def read_recipe(
         raise FileError(f"{path} is not valid TOML: {error}.") from None
     except RecursionError:
         raise FileError(f"{path} is not valid TOML: it nests brackets too deeply.") from None
-    return read_tables(tables, str(path), overrides, say, init)
+    return read_tables(tables, str(path), overrides, say, init, saved=saved)
 
 
 def read_tables(
@@ -132,15 +140,17 @@ def read_tables(
     overrides: Sequence[str] = (),
     say: Say = lambda note: None,
     init: Path | None = None,
+    *,
+    saved: bool = False,
 ) -> Recipe:
-    """Validate a recipe given as nested tables; errors name ``where`` it comes from. ``say`` and ``init`` are as in
+    """Validate a recipe given as nested tables; errors name ``where`` it comes from. The other arguments are as in
     ``read_recipe``."""
     for override in overrides:
         _override(tables, override)
     if "task" not in tables:
         say(f"{where} does not name a task, so it is read as a recipe for {DEFAULT_TASK}.")
     try:
-        return _checked(tables, where, init)
+        return _checked(tables, where, init, saved)
     except (OptionError, UnknownNameError) as error:
         error.args = (_blame_override(str(error), where, overrides),)
         raise
@@ -159,7 +169,7 @@ def _blame_override(sentence: str, where: str, overrides: Sequence[str]) -> str:
     return sentence
 
 
-def _checked(tables: dict[str, Any], where: str, init: Path | None) -> Recipe:
+def _checked(tables: dict[str, Any], where: str, init: Path | None, saved: bool) -> Recipe:
     entry = task_named(tables.get("task", DEFAULT_TASK), where)
     for name, table in ({} if init is None else tables_of_model(entry.task.name, init)).items():
         given = tables.get(name, {})
@@ -167,7 +177,7 @@ def _checked(tables: dict[str, Any], where: str, init: Path | None) -> Recipe:
             tables[name] = {**table, **given}
     fields = {"data": entry.data.settings, **entry.task.tables}
     _check_keys({**fields, "distributed": DistributedSettings}, tables, where)
-    kind, model = read_network(tables.get("model", {}), entry.task, f"{where}: [model]")
+    kind, model = read_network(tables.get("model", {}), entry.task, f"{where}: [model]", saved=saved)
     settings = {name: table.read(tables.get(name, {}), f"{where}: [{name}]") for name, table in fields.items()}
     distributed = DistributedSettings.read(tables.get("distributed", {}), f"{where}: [distributed]")
     recipe = Recipe(entry, tables.get("metric", entry.task.metrics[0]), settings, kind, model, distributed)
@@ -183,7 +193,7 @@ def tables_of_model(task: str, init: Path) -> dict[str, dict[str, Any]]:
     network = entry.networks.get(theirs["model"]["kind"])
     if network is None:
         raise OptionError(f"A {task} model cannot start from a model whose kind is {theirs['model']['kind']}.")
-    known = {"model": {"kind", *network.config.model_fields}, "data": set(found.data.inherited)}
+    known = {"model": {"kind", *network.config.used_fields()}, "data": set(found.data.inherited)}
     known |= {name: set(entry.tables[name].model_fields) for name in entry.inherited_tables if name in entry.tables}
     kept = {
         name: {key: one for key, one in theirs.get(name, {}).items() if key in keys} for name, keys in known.items()

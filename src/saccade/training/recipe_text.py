@@ -27,7 +27,7 @@ def commented(recipe: Recipe, heading: Sequence[str]) -> str:
         if name == "model":
             lines.append(_line("kind", recipe.kind, "Kind of network: " + ", ".join(recipe.task.networks)))
         values = section.model_dump()
-        fields = type(section).model_fields
+        fields = type(section).used_fields()
         lines += [_line(key, values[key], field.description or "") for key, field in fields.items()]
     return "\n".join(lines) + "\n"
 

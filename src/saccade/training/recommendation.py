@@ -91,7 +91,7 @@ def recipe_for_run(request: Request, folder: Path, say: Say) -> Recipe:
     kept = folder / "recipe.toml"
     if not kept.exists():
         return recommended_recipe(replace(request, data=data), say)[0]
-    tables = read_recipe(kept).tables()
+    tables = read_recipe(kept, saved=True).tables()
     if tables["task"] != request.task:
         raise OptionError(
             f"{folder} contains a run of {tables['task']}, not of {request.task}; give another folder with -o."

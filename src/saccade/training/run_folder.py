@@ -86,7 +86,7 @@ class RunFolder:
         except OSError as error:
             raise StorageError(f"Cannot reach {self.folder}: {error.strerror}.") from error
         if file in present:
-            kept = read_recipe(file)
+            kept = read_recipe(file, saved=True)
             self._drop_limit(kept)
             differences = self.recipe.differences(kept)
             self.extended = self.recipe.extends(kept)
@@ -265,7 +265,7 @@ def write_parts(run: Path, to: Path) -> dict[str, tuple[int, list[str]]]:
     """
     if not (run / "recipe.toml").is_file() or not (run / "task").is_dir():
         raise FileError(f"{run} is not a run folder; give the folder that you passed to saccade train with -o.")
-    recipe = read_recipe(run / "recipe.toml")
+    recipe = read_recipe(run / "recipe.toml", saved=True)
     data = recipe.settings["data"]
     splits = recipe.entry.data.read(data, recipe.training.seed)
     about = read_json(open_folder(run / "task"), "task.json")

@@ -72,7 +72,7 @@ class _TuningSearch:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.folder.mkdir(parents=True, exist_ok=True)
         kept = self.folder / "recipe.toml"
-        if kept.exists() and (differences := self.recipe.differences(read_recipe(kept))):
+        if kept.exists() and (differences := self.recipe.differences(read_recipe(kept, saved=True))):
             raise OptionError(
                 f"{self.folder} contains a search for another recipe ({differences[0]}); give another folder with -o."
             )

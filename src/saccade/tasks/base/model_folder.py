@@ -71,7 +71,7 @@ def write_bundle(folder: Path, bundle: Bundle, *, recipe: str, readme: str, apar
         "task": bundle.task.name,
         "metric": bundle.task.metric,
         **bundle.task.state.description(),
-        "model": {"kind": bundle.kind, **bundle.config.model_dump(mode="json")},
+        "model": {"kind": bundle.kind, **bundle.config.model_dump(mode="json", exclude=set(bundle.config.unused))},
         "decoding": bundle.decoding.model_dump(mode="json"),
     }
     write_folder(
@@ -127,7 +127,7 @@ def read_bundle(path: Path) -> Bundle:
         raise FileError(f"{config_path} has no valid {error}, which this version needs.") from None
     except (AttributeError, OverflowError, TypeError, ValueError) as error:
         raise FileError(f"{config_path} has a value of the wrong kind ({error}).") from None
-    kind, config = read_network(description["model"], entry.task, str(config_path))
+    kind, config = read_network(description["model"], entry.task, str(config_path), saved=True)
     tensors, where = read_weights(folder), str(folder.path / "model.safetensors")
     with torch.device("meta"):  # compare shapes first: no memory is allocated for a network that does not fit
         shapes = task.build(kind, config)

@@ -14,9 +14,9 @@ from saccade.models import (
     ConvolutionalConfig,
     ConvolutionalSeq2Seq,
     EncoderDecoder,
+    EncoderDecoderConfig,
     RecurrentConfig,
     RecurrentSeq2Seq,
-    TransformerConfig,
 )
 from saccade.models.resized import ResizedConfig, ResizedSeq2Seq
 from saccade.tasks.base.task import Network, Task
@@ -34,19 +34,26 @@ class Decodable(Protocol):
     def reorder(self, state: Any, index: Int[Tensor, "*N"]) -> Any: ...
 
 
-def read_network(values: Mapping[str, Any], task: type[Task], where: str) -> tuple[str, Config]:
-    """Read a ``[model]`` table, and return the kind of network and its configuration."""
+def read_network(values: Mapping[str, Any], task: type[Task], where: str, *, saved: bool = False) -> tuple[str, Config]:
+    """Read a ``[model]`` table, and return the kind of network and its configuration.
+
+    A key that has no effect on this kind of network is refused, unless it has its default value. If the table was
+    ``saved`` with a run or a model, such keys are ignored: earlier versions accepted and saved them.
+    """
     fields = dict(values)
     kind = fields.pop("kind", next(iter(task.networks)))
     if not isinstance(kind, str) or kind not in task.networks:
         raise UnknownNameError("network of kind", kind, task.networks, f"{where}: the task {task.name} has")
+    config = task.networks[kind].config
+    for key in [key for key in fields if key in config.unused]:
+        if saved or fields[key] == config.model_fields[key].default:
+            del fields[key]
     for key in fields:
-        kinds = [other for other, network in task.networks.items() if key in network.config.model_fields]
-        if kinds and kind not in kinds:
-            raise OptionError(
-                f"{where}: {key} does not apply to networks of kind {kind}, only to {' and '.join(kinds)}."
-            )
-    return kind, task.networks[kind].config.read({**task.model_defaults.get(kind, {}), **fields}, where)
+        kinds = [other for other, network in task.networks.items() if key in network.config.used_fields()]
+        if kind not in kinds and (kinds or key in config.unused):
+            others = f", only to {' and '.join(kinds)}" if kinds else f" for the task {task.name}; leave it out"
+            raise OptionError(f"{where}: {key} does not apply to networks of kind {kind}{others}.")
+    return kind, config.read({**task.model_defaults.get(kind, {}), **fields}, where)
 
 
 def _seq2seq(network: type[nn.Module]) -> Callable[[Any, Any], nn.Module]:
@@ -58,7 +65,7 @@ def _seq2seq(network: type[nn.Module]) -> Callable[[Any, Any], nn.Module]:
 
 #: Sequence-to-sequence networks, for tasks whose state has the tokenizers ``source`` and ``target``.
 SEQ2SEQ = {
-    "transformer": Network(TransformerConfig, _seq2seq(EncoderDecoder)),
+    "transformer": Network(EncoderDecoderConfig, _seq2seq(EncoderDecoder)),
     "recurrent": Network(RecurrentConfig, _seq2seq(RecurrentSeq2Seq)),
     "convolutional": Network(ConvolutionalConfig, _seq2seq(ConvolutionalSeq2Seq)),
     "resized": Network(ResizedConfig, _seq2seq(ResizedSeq2Seq)),

@@ -25,13 +25,13 @@ from saccade.models import (
     ConvolutionalLanguageConfig,
     ConvolutionalLanguageModel,
     DecoderOnly,
+    DecoderOnlyConfig,
     Memory,
-    RecurrentConfig,
+    RecurrentLanguageConfig,
     RecurrentLanguageModel,
     RWKVConfig,
     RWKVLanguageModel,
     Targets,
-    TransformerConfig,
 )
 from saccade.pretrained import Pretrained
 from saccade.tasks.base.settings import TextTraining
@@ -143,7 +143,7 @@ def _carries(settings: Mapping[str, Any]) -> bool:
     return training is not None and training.truncate is not None
 
 
-def _transformer(config: TransformerConfig, state: LanguageModelState) -> nn.Module:
+def _transformer(config: DecoderOnlyConfig, state: LanguageModelState) -> nn.Module:
     if config.position == "learned" and config.max_length < state.context:
         raise OptionError(
             f"model.max_length = {config.max_length} is less than text.context = {state.context}; raise it."
@@ -167,9 +167,9 @@ class LanguageModel(ScoredTask):
     state_class = LanguageModelState
     tables: ClassVar = {"text": LanguageModelText, "training": LanguageModelTraining, "decoding": GenerationOptions}
     networks: ClassVar = {
-        "transformer": Network(TransformerConfig, _transformer),
+        "transformer": Network(DecoderOnlyConfig, _transformer),
         "recurrent": Network(
-            RecurrentConfig, lambda c, state: RecurrentLanguageModel(c, state.tokenizer.vocabulary_size)
+            RecurrentLanguageConfig, lambda c, state: RecurrentLanguageModel(c, state.tokenizer.vocabulary_size)
         ),
         "rwkv": Network(RWKVConfig, lambda c, state: RWKVLanguageModel(c, state.tokenizer.vocabulary_size)),
         "convolutional": Network(

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from saccade.data.documents import Document
 from saccade.errors import OptionError
-from saccade.models import Config, EncoderOnly, Targets, TransformerConfig
+from saccade.models import Config, EncoderOnly, EncoderOnlyConfig, Targets
 from saccade.pretrained import Pretrained
 from saccade.tasks.base.settings import TextTraining
 from saccade.tasks.base.task import (
@@ -146,7 +146,7 @@ class MaskedLanguageModelState(TokenizerState):
         return {"context": self.context, "share": self.share}
 
 
-def _build(config: TransformerConfig, state: MaskedLanguageModelState) -> nn.Module:
+def _build(config: EncoderOnlyConfig, state: MaskedLanguageModelState) -> nn.Module:
     if not config.encoder_layers:
         raise OptionError("A masked language model needs an encoder; model.encoder_layers must be at least 1, not 0.")
     if config.position == "learned" and config.max_length < state.context:
@@ -166,7 +166,7 @@ class MaskedLanguageModel(ScoredTask):
     length_key = "text.context"
     state_class = MaskedLanguageModelState
     tables: ClassVar[Mapping[str, type[Config]]] = {"text": MaskedText, "training": MaskedLanguageModelTraining}
-    networks: ClassVar[Mapping[str, Network]] = {"transformer": Network(TransformerConfig, _build)}
+    networks: ClassVar[Mapping[str, Network]] = {"transformer": Network(EncoderOnlyConfig, _build)}
     model_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"transformer": {"encoder_layers": 4}}
     evaluation_size = 8192
 
