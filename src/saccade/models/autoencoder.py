@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from saccade.kernels.dropout import dropout
 from saccade.models.classifier import AttentionPooling
 from saccade.models.config import Config
-from saccade.models.recurrent import RecurrentConfig, RecurrentSeq2Seq, RecurrentSeq2SeqState
+from saccade.models.recurrent import CELL_CHOICE, RecurrentConfig, RecurrentSeq2Seq, RecurrentSeq2SeqState
 from saccade.models.state import TransformerState
 from saccade.models.transformer import EncoderDecoder
 from saccade.models.transformer_config import EncoderDecoderConfig
@@ -44,11 +44,7 @@ __all__ = [
 class RecurrentAutoencoderConfig(Config):
     """A recurrent network that reads a text, and another that reconstructs it."""
 
-    cell: str = Field(
-        "lstm",
-        description="Recurrent cell: rnn, lstm, gru (Cho's), gru_torch, mut1, mut2, mut3, or an LSTM with one "
-        "change: lstm_coupled, lstm_peephole, lstm_no_input, lstm_no_forget or lstm_no_output",
-    )
+    cell: str = Field("lstm", description=CELL_CHOICE)
     width: int = Field(256, ge=1, description="Width of the decoder's state and of each direction of the encoder")
     embedding_width: int = Field(128, ge=1, description="Width of a word's embedding")
     encoder_layers: int = Field(1, ge=1, description="Number of encoder layers, which read the text")

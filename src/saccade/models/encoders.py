@@ -18,7 +18,7 @@ from saccade.kernels.dropout import dropout
 from saccade.models.config import Config
 from saccade.models.convolutional import ConvolutionalEncoder, OddKernel
 from saccade.models.layers import OneHot, WordEmbedding
-from saccade.models.recurrent import ADDS_INPUT
+from saccade.models.recurrent import ADDS_INPUT, CELL_CHOICE
 from saccade.models.rwkv import RWKVEncoder
 from saccade.models.transformer_config import OF_DECODER, OF_WORD_OUTPUT, TransformerConfig
 from saccade.models.transformer_layers import Block, InputLayer, encoder_blocks, encoder_masks, final_norm
@@ -57,11 +57,7 @@ class EncoderConfig(Protocol):
 class RecurrentEncoderConfig(Config):
     """Recurrent layers that read in one or both directions."""
 
-    cell: str = Field(
-        "lstm",
-        description="Recurrent cell: rnn, lstm, gru (Cho's), gru_torch, mut1, mut2, mut3, or an LSTM with one "
-        "change: lstm_coupled, lstm_peephole, lstm_no_input, lstm_no_forget or lstm_no_output",
-    )
+    cell: str = Field("lstm", description=CELL_CHOICE)
     width: int = Field(256, ge=1, description="Width of the state of each direction")
     encoder_layers: int = Field(2, ge=1, description="Number of layers")
     bidirectional: bool = Field(True, description="Read in both directions")

@@ -24,22 +24,20 @@ from saccade.models.config import Config
 from saccade.models.cross_attention import CrossAttention, ScoreName
 from saccade.models.layers import TiedLinear, WordEmbedding
 from saccade.models.targets import Positions, Seq2Seq, Targets, answer
-from saccade.recurrent import Recurrent, RecurrentState, reorder
+from saccade.recurrent import CELLS, Recurrent, RecurrentState, reorder
 
 __all__ = ["Memory", "RecurrentConfig", "RecurrentLanguageConfig", "RecurrentLanguageModel", "RecurrentSeq2Seq"]
 
 #: Cells that add the input itself to the state, so the two must have the same width (Jozefowicz 2015).
 ADDS_INPUT = ("mut1", "mut2")
+#: The description of every ``cell`` setting.
+CELL_CHOICE = f"Recurrent cell: {', '.join(CELLS)}"
 
 
 class RecurrentConfig(Config):
     """The settings of a recurrent encoder and decoder."""
 
-    cell: str = Field(
-        "lstm",
-        description="Recurrent cell: rnn, lstm, gru (Cho's), gru_torch, mut1, mut2, mut3, or an LSTM with one "
-        "change: lstm_coupled, lstm_peephole, lstm_no_input, lstm_no_forget or lstm_no_output",
-    )
+    cell: str = Field("lstm", description=CELL_CHOICE)
     width: int = Field(256, ge=1, description="Width of the decoder's state and of each direction of the encoder")
     embedding_width: int = Field(256, ge=1, description="Width of a word's embedding")
     encoder_layers: int = Field(1, ge=1, description="Number of layers that read the source")

@@ -16,6 +16,7 @@ from saccade.errors import ShapeError
 from saccade.kernels.dropout import dropout
 from saccade.models.config import Config
 from saccade.models.layers import TiedLinear, WordEmbedding
+from saccade.models.recurrent import CELL_CHOICE
 from saccade.models.targets import Positions, Targets, answer
 from saccade.recurrent import Recurrent, RecurrentState, reorder
 
@@ -27,9 +28,7 @@ class RecurrentCaptionerConfig(Config):
 
     image_size: tuple[int, int] = Field((28, 28), description="Height and width in pixels")
     channels: int = Field(1, ge=1, description="1 for grey images, 3 for colour")
-    cell: str = Field(
-        "gru_torch", description="Recurrent cell: rnn, lstm, gru (Cho's), gru_torch, or a variant of the LSTM"
-    )
+    cell: str = Field("gru_torch", description=CELL_CHOICE)
     width: int = Field(
         128, ge=1, description="Width of the state, the word embeddings and the layer that reads the image"
     )
