@@ -19,9 +19,10 @@ from saccade.models import (
     RecurrentSeq2Seq,
 )
 from saccade.models.resized import ResizedConfig, ResizedSeq2Seq
+from saccade.recurrent import Recurrent
 from saccade.tasks.base.task import Network, Task
 
-__all__ = ["SEQ2SEQ", "Decodable", "read_network"]
+__all__ = ["SEQ2SEQ", "Decodable", "read_network", "truncated"]
 
 
 class Decodable(Protocol):
@@ -54,6 +55,18 @@ def read_network(values: Mapping[str, Any], task: type[Task], where: str, *, sav
             others = f", only to {' and '.join(kinds)}" if kinds else f" for the task {task.name}; leave it out"
             raise OptionError(f"{where}: {key} does not apply to networks of kind {kind}{others}.")
     return kind, config.read({**task.model_defaults.get(kind, {}), **fields}, where)
+
+
+def truncated(model: nn.Module, kind: str, steps: int | None) -> nn.Module:
+    """Return the network after limiting the steps through which it back-propagates; None does not limit them."""
+    if steps is None:
+        return model
+    recurrences = [part for part in model.modules() if isinstance(part, Recurrent)]
+    if not recurrences:
+        raise OptionError(f"training.truncate only applies to recurrent networks, not to those of kind {kind}.")
+    for part in recurrences:
+        part.truncate = steps
+    return model
 
 
 def _seq2seq(network: type[nn.Module]) -> Callable[[Any, Any], nn.Module]:

@@ -21,7 +21,6 @@ from torch import Tensor, nn
 from saccade.errors import OptionError, UnknownNameError
 from saccade.models import Config, TransformerConfig
 from saccade.pretrained import Pretrained
-from saccade.recurrent import Recurrent
 from saccade.tasks.base.sharing import for_each
 from saccade.text import ForeignTokenizer, Tokenizer, Vocabulary, plan_batches
 from saccade.text.foreign import config_name
@@ -242,15 +241,7 @@ class Task(ABC):
             raise OptionError(
                 'model.weights = "hard" passes no gradient to the scores of a Transformer; use another value.'
             )
-        model = self.networks[kind].build(config, self.state)
-        truncate = getattr(self.training, "truncate", None)
-        if truncate is not None:
-            recurrences = [part for part in model.modules() if isinstance(part, Recurrent)]
-            if not recurrences:
-                raise OptionError(f"training.truncate only applies to recurrent networks, not to those of kind {kind}.")
-            for part in recurrences:
-                part.truncate = truncate
-        return model
+        return self.networks[kind].build(config, self.state)
 
     @abstractmethod
     def encode(self, examples: Sequence[Any]) -> Sequence[Any]:

@@ -22,6 +22,7 @@ from saccade.data.documents import Document
 from saccade.errors import FileError, OptionError, counted
 from saccade.models import (
     LAST,
+    Config,
     ConvolutionalLanguageConfig,
     ConvolutionalLanguageModel,
     DecoderOnly,
@@ -34,6 +35,7 @@ from saccade.models import (
     Targets,
 )
 from saccade.pretrained import Pretrained
+from saccade.tasks.base.networks import truncated
 from saccade.tasks.base.settings import TextTraining
 from saccade.tasks.base.sharing import for_each
 from saccade.tasks.base.task import (
@@ -186,6 +188,9 @@ class LanguageModel(ScoredTask):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._memory = Memory()  # of the windows in the last training batch
+
+    def build(self, kind: str, config: Config) -> nn.Module:
+        return truncated(super().build(kind, config), kind, self.training.truncate)
 
     def encode(self, examples: Sequence[Document]) -> Sequence[Window]:
         if not examples:

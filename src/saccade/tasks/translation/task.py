@@ -20,10 +20,10 @@ from torch import Tensor, nn
 from saccade.attention import watch
 from saccade.errors import FileError, OptionError
 from saccade.lens.alignment import AlignmentChoice
-from saccade.models import LAST, ReinforcedLoss, Targets, hard_attention
+from saccade.models import LAST, Config, ReinforcedLoss, Targets, hard_attention
 from saccade.pretrained import Pretrained
 from saccade.tasks.base.decoder_batch import DecoderBatch, decoder_tokens
-from saccade.tasks.base.networks import SEQ2SEQ
+from saccade.tasks.base.networks import SEQ2SEQ, truncated
 from saccade.tasks.base.search import SearchOptions, search
 from saccade.tasks.base.settings import SearchTraining
 from saccade.tasks.base.task import (
@@ -183,6 +183,9 @@ class Translation(Task):
 
     state: TranslationState
     training: TranslationTraining
+
+    def build(self, kind: str, config: Config) -> nn.Module:
+        return truncated(super().build(kind, config), kind, self.training.truncate)
 
     def encode(self, pairs: Sequence[GoldPair]) -> list[EncodedPair]:
         sources = self.state.source.encode_batch([pair.source for pair in pairs])
