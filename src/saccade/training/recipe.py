@@ -65,18 +65,19 @@ class Recipe:
             **{name: table for name, table in self.settings.items() if name not in last},
             "model": self.model,
             **last,
+            "distributed": self.distributed,
         }
 
     def tables(self) -> dict[str, Any]:
         """Return the recipe as nested tables, with defaults filled in. Keys whose value is None are left out, because
-        TOML has no null."""
+        TOML has no null, and so is ``[distributed]`` if it has its defaults."""
         tables = {
             name: section.model_dump(exclude=set(section.unused), exclude_none=True)
             for name, section in self.sections.items()
         }
         tables["model"] = {"kind": self.kind, **tables["model"]}
-        if self.distributed != DistributedSettings():
-            tables["distributed"] = self.distributed.model_dump()
+        if self.distributed == DistributedSettings():
+            del tables["distributed"]
         return {"task": self.task.name, "metric": self.metric, **tables}
 
     def toml(self) -> str:
