@@ -231,7 +231,7 @@ def test_images_that_are_none() -> None:
         seen.figure("patches", image=np.zeros((8, 12, 4)), grid=(2, 3))
     with pytest.raises(OptionError, match=r"bytes or numbers in 0..1, not 0.0 to 9.0"):
         seen.figure("patches", image=np.full((8, 12), 9.0) * np.eye(8, 12), grid=(2, 3))
-    with pytest.raises(ShapeError, match="a has 7 keys, but 2×4 patches and a class token would be 9"):
+    with pytest.raises(ShapeError, match="a has 7 keys, but 2×4 patches and a class token need 9"):
         seen.figure("patches", image=np.zeros((8, 12)), grid=(2, 4))
     bytes_of_image = seen.figure("patches", image=np.full((8, 12), 255, np.uint8), grid=(2, 3))
     assert drawn(bytes_of_image)[0].max() == 1.0

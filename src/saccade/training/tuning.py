@@ -21,7 +21,7 @@ from saccade.storage import write_file
 from saccade.tasks.base.data import Say
 from saccade.training.recipe import Recipe, read_recipe, read_tables
 from saccade.training.recipe_text import commented
-from saccade.training.recommendation import measured_speed
+from saccade.training.recommendation import FOR_UPDATES, measured_speed
 from saccade.training.threads import at_most_threads
 from saccade.training.trainer import Progress, Trainer
 
@@ -34,8 +34,6 @@ __all__ = ["tune"]
 
 #: How many complete trials fit into the time (most trials end much earlier), and how often each validates.
 WHOLE_TRIALS, VALIDATIONS = 4, 9
-#: The fraction of a trial's time for updates; the rest is for validations.
-FOR_UPDATES = 0.8
 #: The weight of the loss beside the metric: so small that the loss only decides between trials with equal scores.
 TIE_BREAK = 1e-7
 #: The factor by which the learning rate may differ from the recipe's, and the values of other settings that are tried.
