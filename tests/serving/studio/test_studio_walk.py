@@ -468,3 +468,26 @@ def test_an_address_that_asks_for_what_is_not_there(open_studio: OpenStudio) -> 
     expect(page.locator(".error:visible")).to_have_text(re.compile("There is no score 'zzz'"))
     expect(page.locator("[data-step=weights]")).to_be_visible()  # the walk as it is given
     assert "score" not in parts_of(page)
+
+
+def test_tab_leads_through_all_numbers_and_on(open_studio: OpenStudio) -> None:
+    """Wrong before: the page took every Tab for a key of its own, so that nothing could be reached by keyboard."""
+    page = open_studio("/walk?x=retrieval")
+    page.wait_for_selector(".step[data-step=sum]")
+    label = "() => document.activeElement.ariaLabel ?? document.activeElement.tagName"
+
+    def walked(key: str) -> list[str]:
+        """What Tab leads to, until it leaves the page."""
+        found: list[str] = []
+        while len(found) < 120 and found[-1:] != ["BODY"]:
+            page.keyboard.press(key)
+            found.append(page.evaluate(label))
+        return found
+
+    there = walked("Tab")
+    for name in ("Temperature", "Queries, row token 1, column 1", "Values, row token 3, column 3", "Sum"):
+        assert name in there
+    assert there[-1] == "BODY"
+    page.get_by_label("Temperature").focus()
+    page.keyboard.press("Shift+Tab")
+    assert page.evaluate(label) == "mask"

@@ -158,10 +158,10 @@ function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   if (target.matches("input[type=range]") && event.key.startsWith("Arrow")) return;
   if (target.matches("select, textarea, input:not([type=radio], [type=checkbox], [type=range])")) return;
-  const found = view?.keys?.[event.key];
+  const run = view?.keys?.[event.key]?.run;
   const page = PAGES[Number(event.key) - 1];
   if (event.key === "?") showHelp(address().page, view);
-  else if (found) found.run();
+  else if (run) run();
   else if (page) studio.open(page, partsOf(page));
   else return;
   event.preventDefault();

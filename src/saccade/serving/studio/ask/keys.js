@@ -7,9 +7,9 @@ import { settle } from "./state.js";
 /** @param {AskPage} page */
 export function keysOf(page) {
   return {
-    "← ↑ → ↓": { does: "move through the map, or through the words", run: () => undefined },
-    "Enter Esc": { does: "pin or release a row", run: () => undefined },
-    "+ − 0": { does: "zoom in, zoom out, fit (in the map)", run: () => undefined },
+    "← ↑ → ↓": { does: "move through the map, or through the words" },
+    "Enter Esc": { does: "pin or release a row" },
+    "+ − 0": { does: "zoom in, zoom out, fit (in the map)" },
     "[": { does: "previous head", run: () => turnHead(page, -1) },
     "]": { does: "next head", run: () => turnHead(page, 1) },
     ",": { does: "previous layer", run: () => turnLayer(page, -1) },

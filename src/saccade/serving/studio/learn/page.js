@@ -63,7 +63,7 @@ class LearnPage {
     this.keys = {
       ArrowRight: { does: "next scene", run: () => this.turn(1) },
       ArrowLeft: { does: "previous scene", run: () => this.turn(-1) },
-      "1 … 9": { does: "the scene with this number", run: () => undefined },
+      "1 … 9": { does: "the scene with this number" },
       ...Object.fromEntries(SCENES.slice(0, 9).map(({ name }, place) => [place + 1, this.keyTo(name)])),
     };
   }

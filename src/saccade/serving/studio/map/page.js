@@ -76,8 +76,8 @@ class MapPage {
 
   get keys() {
     return {
-      "← ↑ → ↓ Enter": { does: "move over the map; tell its middle row", run: () => undefined },
-      "+ −": { does: "zoom in, zoom out", run: () => undefined },
+      "← ↑ → ↓ Enter": { does: "move over the map; tell its middle row" },
+      "+ −": { does: "zoom in, zoom out" },
       0: { does: "all of it", run: () => this.view.go(this.view.whole()) },
     };
   }

@@ -53,7 +53,7 @@ class RunsPage {
     this.listed = ""; // as it was told last
     this.isLost = false; // the server does not answer
     this.timer = window.setInterval(() => void this.listAgain(), PAUSE);
-    this.keys = { "← →": { does: "checkpoint before, after (on the slider)", run: () => undefined } };
+    this.keys = { "← →": { does: "checkpoint before, after (on the slider)" } };
   }
 
   /** @param {Parts} parts */

@@ -128,7 +128,7 @@
  * @property {(parts: Parts) => void | Promise<void>} show  makes the page say what the address says
  * @property {() => void} [leave]
  * @property {() => void} [redraw]  after another theme
- * @property {Record<string, {does: string, run: () => void}>} [keys]
+ * @property {Record<string, {does: string, run?: () => void}>} [keys]  without `run`: what the browser does
  */
 
 export {};

@@ -72,8 +72,8 @@ class WalkPage {
 
   get keys() {
     return {
-      "↑ ↓": { does: "change a number by 0.1 (with Shift: by 1)", run: () => undefined },
-      Tab: { does: "the next number", run: () => undefined },
+      "↑ ↓": { does: "change a number by 0.1 (with Shift: by 1)" },
+      Tab: { does: "the next number" },
       r: { does: "restore all numbers", run: () => this.change(NO_EDITS, "push") },
     };
   }
