@@ -224,7 +224,7 @@ def test_a_folder_from_when_there_was_one_autoencoder_opens(medium, text_run, im
     folder = (text_run if medium == "texts" else image_run) / "run" / "model"
     files = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "manifest.json"}
     description = json.loads(files["config.json"])
-    old = {**description, "task": "autoencoder", "medium": "text" if medium == "texts" else "images"}
+    old = {**description, "format": 1, "task": "autoencoder", "medium": "text" if medium == "texts" else "images"}
     recipe = files["recipe.toml"].replace(b'task = "text-', b'task = "').replace(b'task = "image-', b'task = "')
     write_folder(tmp_path / "old", {**files, "config.json": json.dumps(old).encode(), "recipe.toml": recipe})
     opened = saccade.open(tmp_path / "old")

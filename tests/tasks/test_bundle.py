@@ -19,6 +19,7 @@ from saccade.storage import write_folder
 from saccade.tasks.base.model_folder import load_weights, open_model, read_bundle, unshared
 from saccade.tasks.language_model.generation import GenerationOptions
 from saccade.tasks.language_model.task import LanguageModel, LanguageModelState
+from saccade.tasks.trajectories.task import SamplingOptions, Trajectories, TrajectoriesState
 from saccade.text import Tokenizer
 from untrained import write_untrained
 
@@ -58,11 +59,12 @@ def rewritten(folder: Path, change: Callable[[dict[str, Any]], object], to: Path
     ("change", "error", "said"),
     [
         (
-            lambda d: d.update(format=2),
+            lambda d: d.update(format=3),
             FileError,
-            "has format 2, and this version of Saccade reads formats up to 1; up",
+            "has format 3, and this version of Saccade reads formats up to 2; up",
         ),
-        (lambda d: d.update(format="x"), FileError, "format 1"),
+        (lambda d: d.update(format="x"), FileError, "format 1 or 2"),
+        (lambda d: d.update(format=0), FileError, "format 1 or 2"),
         (lambda d: d.update(task="chess"), FileError, "the task 'chess', which is not installed"),
         (lambda d: d.pop("task"), FileError, "'task'"),
         (lambda d: d.pop("model"), FileError, "'model'"),
@@ -237,6 +239,7 @@ def test_linear_positions_of_earlier_versions_compute_what_they_did(tmp_path: Pa
     for key in ("position_slope", "position_offset"):
         del description["model"][key]
     del tensors["input.positions.direction"]
+    description["format"] = 1
     write_folder(
         tmp_path / "old", files | {"config.json": json.dumps(description).encode(), "model.safetensors": tensors}
     )
@@ -245,3 +248,26 @@ def test_linear_positions_of_earlier_versions_compute_what_they_did(tmp_path: Pa
         model.input(torch.tensor([[3, 3, 3, 3]]))[0] - model.input(torch.tensor([[3]]))[0],
         torch.arange(4.0)[:, None].expand(4, 12),
     )
+
+
+@pytest.mark.parametrize("kind", ["agents", "mlp"])
+def test_the_first_models_of_trajectories_must_be_trained_again(kind: str, tmp_path: Path) -> None:
+    """They had no layers for an agent's own past, or only these, under other names."""
+    task = Trajectories(TrajectoriesState(1.5, 3, 2))
+    new = write_untrained(tmp_path / "new", task, SamplingOptions(), kind=kind)
+    files: dict[str, Any] = {path.name: path.read_bytes() for path in new.iterdir() if path.name != "manifest.json"}
+    description, tensors = json.loads(files["config.json"]), safetensors.torch.load(files["model.safetensors"])
+    own = {name: tensors.pop(name) for name in [*tensors] if name.startswith("own.")}
+    if kind == "mlp":
+        tensors |= {name.removeprefix("own."): tensor for name, tensor in own.items()}
+    old = files | {"config.json": json.dumps(description | {"format": 1}).encode(), "model.safetensors": tensors}
+    write_folder(tmp_path / "old", old)
+    with pytest.raises(
+        FileError,
+        match=r"old contains a trajectories model of an earlier .*; train it again with: saccade train \S+old",
+    ):
+        read_bundle(tmp_path / "old")
+    damaged = rewritten(tmp_path / "old", lambda d: d.update(format=2), tmp_path / "damaged")
+    with pytest.raises(DamagedError, match=r"is missing|does not have"):
+        read_bundle(damaged)
+    assert read_bundle(rewritten(new, lambda d: d.update(format=1), tmp_path / "later")).kind == kind

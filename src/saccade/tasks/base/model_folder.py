@@ -52,7 +52,8 @@ __all__ = [
     "write_bundle",
 ]
 
-FORMAT = 1
+#: The format that is written; docs/reference/model-folder.md says what each number means.
+FORMAT = 2
 #: The file with LoRA's matrices, if they are saved separately from the weights.
 ADAPTER = "adapter.safetensors"
 #: The keys that ``config.json`` has for every task, besides its format and the state of the task.
@@ -95,22 +96,7 @@ def read_bundle(path: Path) -> Bundle:
         return adopt(path)
     folder = open_folder(_model_folder(path))
     verify_folder(folder)  # including files that are not used here: a damaged README means a damaged folder
-    if "config.json" not in folder.files:
-        raise FileError(f"{folder.path} is not a model folder: its manifest does not list config.json.")
-    found = read_json(folder, "config.json")
-    config_path = folder.path / "config.json"
-    version = found.get("format") if isinstance(found, dict) else None
-    if isinstance(version, int) and version > FORMAT:  # docs/reference/model-folder.md states the policy
-        raise FileError(
-            f"{config_path} has format {version}, and this version of Saccade reads formats up to {FORMAT}; "
-            "upgrade it with: pip install --upgrade saccade"
-        )
-    if version != FORMAT:
-        raise FileError(f"{config_path} does not describe a model that this version can read (format {FORMAT}).")
-    description = cast(dict[str, Any], found)
-    for key, expected in KEYS.items():
-        if not isinstance(description.get(key), expected):
-            raise FileError(f"{config_path} has no valid {key!r}, which this version needs.")
+    description, config_path = _read_description(folder), folder.path / "config.json"
     name = _task_name(description)
     if name not in TASKS:
         raise FileError(
@@ -131,12 +117,33 @@ def read_bundle(path: Path) -> Bundle:
     tensors, where = read_weights(folder), str(folder.path / "model.safetensors")
     with torch.device("meta"):  # compare shapes first: no memory is allocated for a network that does not fit
         shapes = task.build(kind, config)
-        tensors = {**_older_positions(shapes, tensors), **tensors}
+        if description["format"] == 1:
+            tensors = _from_format_1(tensors, shapes, name, folder.path)
         _check_weights(shapes, tensors, where)
     model = task.build(kind, config)
     load_weights(model, tensors, where)
     decoding = entry.predictor.options.read(description["decoding"], f"{config_path}: decoding")
     return Bundle(task, kind, config, model.eval(), decoding, _recipe(folder).get("data", {}))
+
+
+def _read_description(folder: Folder) -> dict[str, Any]:
+    """Return the content of config.json, and raise an error if its format is not one that this version reads."""
+    if "config.json" not in folder.files:
+        raise FileError(f"{folder.path} is not a model folder: its manifest does not list config.json.")
+    found, path = read_json(folder, "config.json"), folder.path / "config.json"
+    version = found.get("format") if isinstance(found, dict) else None
+    if isinstance(version, int) and version > FORMAT:
+        raise FileError(
+            f"{path} has format {version}, and this version of Saccade reads formats up to {FORMAT}; "
+            "upgrade it with: pip install --upgrade saccade"
+        )
+    if version not in (1, FORMAT):
+        raise FileError(f"{path} does not describe a model that this version can read (format 1 or {FORMAT}).")
+    description = cast(dict[str, Any], found)
+    for key, expected in KEYS.items():
+        if not isinstance(description.get(key), expected):
+            raise FileError(f"{path} has no valid {key!r}, which this version needs.")
+    return description
 
 
 def read_weights(folder: Folder | Path, *, merged: bool = True) -> dict[str, Tensor]:
@@ -152,7 +159,7 @@ def read_weights(folder: Folder | Path, *, merged: bool = True) -> dict[str, Ten
 
 def _task_name(description: dict[str, Any]) -> str:
     name: str = description["task"]
-    if name == "autoencoder":  # one task in earlier versions
+    if name == "autoencoder":  # one task in format 1
         return "image-autoencoder" if description.get("medium") == "images" else "text-autoencoder"
     return name
 
@@ -215,7 +222,7 @@ def bundle_recipe(path: Path, *, any_engine: bool = False) -> dict[str, Any]:
         return {"task": bundle.task.name, "data": dict(bundle.data), "text": text, "model": model}
     folder = open_folder(_model_folder(path))
     recipe = _recipe(folder)
-    if recipe.get("task") == "autoencoder":  # one task in earlier versions
+    if recipe.get("task") == "autoencoder":  # one task in format 1
         recipe["task"] = _task_name(cast(dict[str, Any], read_json(folder, "config.json")))
     return recipe
 
@@ -240,13 +247,18 @@ def bundle_identity(path: Path) -> str:
     return folder.files["model.safetensors"].sha256
 
 
-def _older_positions(model: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Convert linear positions of earlier versions, which had no direction: one number was added to every dimension."""
-    names = (f"{name}.direction" for name, part in model.named_modules() if isinstance(part, LinearPositions))
+def _from_format_1(tensors: Mapping[str, Tensor], model: nn.Module, task: str, where: Path) -> dict[str, Tensor]:
+    """Convert the weights of format 1, in which linear positions had no direction: one number was added to every
+    dimension. Raise an error for the first networks for trajectories, which cannot be converted."""
+    if task == "trajectories" and not any(name.startswith("own.") for name in tensors):
+        raise FileError(
+            f"{where} contains a trajectories model of an earlier version of Saccade, whose network was different; "
+            f"train it again with: saccade train {where / 'recipe.toml'} -o FOLDER"
+        )
     needed = unshared(model)
-    return {
-        name: torch.ones(needed[name].shape, device="cpu") for name in names if name in needed and name not in tensors
-    }
+    names = (f"{name}.direction" for name, part in model.named_modules() if isinstance(part, LinearPositions))
+    ones = {name: torch.ones(needed[name].shape, device="cpu") for name in names if name in needed}
+    return {**ones, **tensors}
 
 
 def _check_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:
