@@ -118,4 +118,4 @@ def test_a_second_file_is_the_test_unless_its_name_says_validation(
     assert [key for key, value in data.items() if value == str(other)] == [part]
     words = " ".join(out.split())
     assert f"Test data, scored once at the end: {other if part == 'test_file' else 'none'}." in words
-    assert ("best: 10 % of the training data." in words) == (part == "test_file")
+    assert ("chosen: 10 % of the training data." in words) == (part == "test_file")
