@@ -66,7 +66,10 @@ class TransformerTaggerConfig(TransformerEncoderConfig, ReaderConfig):
     """A tagger with Transformer blocks over words, or over the subword pieces of words."""
 
     unit: Literal["words", "pieces"] = Field(
-        "words", description="What the blocks attend over: words, or pieces, which are averaged into words at the end"
+        "words",
+        description="What the blocks attend over: words (only then, word_width to character_kernel have an effect), or "
+        "pieces (only then, one_hot, embedding_width, scaled_embedding, embedding_norm and token_types have one), which "
+        "are averaged into words at the end",
     )
 
 
