@@ -68,8 +68,8 @@ class TransformerTaggerConfig(TransformerEncoderConfig, ReaderConfig):
     unit: Literal["words", "pieces"] = Field(
         "words",
         description="What the blocks attend over: words (only then, word_width to character_kernel have an effect), or "
-        "pieces (only then, one_hot, embedding_width, scaled_embedding, embedding_norm and token_types have one), which "
-        "are averaged into words at the end",
+        "pieces (only then, one_hot, embedding_width, scaled_embedding, embedding_norm and token_types have one), "
+        "which are averaged into words at the end",
     )
 
 
