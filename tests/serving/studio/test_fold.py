@@ -110,3 +110,30 @@ def test_everything_is_in_sight_and_nothing_is_covered(open_studio: OpenStudio, 
             assert not page.evaluate(CUT)
     page.set_viewport_size({"width": 400, "height": 800})
     page.wait_for_function("() => document.documentElement.scrollWidth <= 400")
+
+
+@pytest.mark.parametrize("beside", ["text", "model:back"])
+def test_one_text_after_two_has_its_place_again(open_studio: OpenStudio, beside: str) -> None:
+    """Wrong before: back from two texts or two models, the text was one letter wide and pushed all else down."""
+    page = open_studio(TASKS["translation"])
+    place = page.get_by_label("Your text").bounding_box()
+    settled(page)
+    page.get_by_label("Beside it").select_option(beside)
+    page.wait_for_selector(".texts[data-two]")
+    settled(page)
+    page.get_by_label("Beside it").select_option("alone")
+    page.wait_for_selector(".texts:not([data-two])")
+    boxes = settled(page)
+    assert page.get_by_label("Your text").bounding_box() == place
+    assert max(box["bottom"] for box in boxes.values()) <= 801
+
+
+@pytest.mark.parametrize("width", [1280, 1000, 400])
+def test_the_list_of_other_answers_opens_inside_the_window(open_studio: OpenStudio, width: int) -> None:
+    """Wrong before: in the second line of the answer it opened to the left, out of the window."""
+    page = open_studio(f"/ask?m=tiny&t={LONG}", width=width)
+    page.locator(".others summary").click()
+    page.wait_for_function(
+        """() => { const { left, right } = document.querySelector('.others ol').getBoundingClientRect();
+          return left >= 0 && right <= innerWidth && right > left; }"""
+    )

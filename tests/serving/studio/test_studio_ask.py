@@ -206,6 +206,11 @@ def saved(page: Page, name: str) -> bytes:
     return download.value.path().read_bytes()
 
 
+def caption_of(drawn: ElementTree.Element) -> list[str | None]:
+    """The lines below a picture, which are in the file itself and not in one of its groups."""
+    return [one.text for one in drawn.findall("{http://www.w3.org/2000/svg}text")]
+
+
 def test_files_to_keep(open_studio: OpenStudio, running: Running, look: dict[str, Any]) -> None:
     page = open_studio(f"{ADDRESS}&a={CROSS}&h=1")
     drawn = ElementTree.fromstring(saved(page, "SVG"))
@@ -213,15 +218,60 @@ def test_files_to_keep(open_studio: OpenStudio, running: Running, look: dict[str
     attention = next(one for one in look["attentions"] if one["name"] == CROSS)
     rows, columns = (look["axes"][attention[side]]["labels"] for side in ("rows", "columns"))
     assert labels[: 1 + len(rows) + len(columns)] == [f"{head_name(CROSS, 1)} · words", *rows, *columns]
-    asked, model = (str(label) for label in labels[-2:])  # a picture says where it comes from
-    assert asked == f"{SENTENCE} → {look['answer']['text']}"
-    assert re.fullmatch(r"model tiny; weight 0 is the background, 1 the ink; \d{4}-\d\d-\d\d", model)
+    caption = " ".join(str(label) for label in caption_of(drawn))  # a picture says where it comes from
+    probability = percent(math.exp(look["answer"]["log_probability"]))
+    said = f"{SENTENCE} → {look['answer']['text']} probability {probability}"
+    scale = "model tiny; weight 0 is the background, 1 the ink"
+    assert re.fullmatch(rf"{re.escape(said)} {scale}; \d{{4}}-\d\d-\d\d", caption)
     picture = Image.open(io.BytesIO(saved(page, "PNG")))
     assert picture.size == (2 * int(drawn.attrib["width"]), 2 * int(drawn.attrib["height"]))
     assert len(picture.convert("RGB").getcolors(1 << 24) or []) > 10  # something is drawn
     exact = matrix(running, look, name=CROSS, head=1, words=True)
     np.testing.assert_array_equal(np.load(io.BytesIO(saved(page, "numbers"))), exact)
     assert saved(page, "HTML").startswith(b"<!doctype html>")
+
+
+def test_a_saved_picture_says_what_is_changed(open_studio: OpenStudio, running: Running, look: dict[str, Any]) -> None:
+    """Wrong before: of a link that was cut, a picture said only "after", and a page said nothing."""
+    edits = {"without_links": [("encoder.0.self", 2, 3)], "without_heads": [f"{CROSS}:{head}" for head in range(2)]}
+    after = post(running.client, "/api/models/tiny/looks", input=SENTENCE, options=OPTIONS, **edits)
+    old = " → ".join(percent(math.exp(sum(after["change"]["before"][side]))) for side in ("before", "after"))
+    page = open_studio(f"{ADDRESS}&a=encoder.0.self&h=1&cut=encoder.0.self:2:3&off={CROSS}:0,{CROSS}:1")
+    drawn = ElementTree.fromstring(saved(page, "SVG"))
+    caption = " ".join(str(label) for label in caption_of(drawn))
+    assert caption.startswith(f"{SENTENCE} → {after['answer']['text']} ")
+    same = after["answer"]["text"] == look["answer"]["text"]
+    before = "the same answer as before the change" if same else f"before the change: {look['answer']['text']}"
+    assert f"{before} (probability {old})" in caption
+    changes = page.locator(".chips button").all_inner_texts()[:-1]  # the last one undoes them all
+    assert f"changed: {'; '.join(one.removesuffix(' · undo') for one in changes)} model tiny" in caption
+    assert [one.get("class") for one in drawn.iter("{http://www.w3.org/2000/svg}path")] == ["cut"]
+    kept = page.context.new_page()
+    kept.set_content(saved(page, "HTML").decode())
+    assert kept.locator("#title").inner_text() == SENTENCE
+    assert kept.locator(".lead .answer").inner_text() == after["answer"]["text"]
+    for said in (
+        f"(probability {old})",
+        "all heads of reading, layer 1",
+        f"{head_name('encoder.0.self', 1)} is head 1",
+    ):
+        assert said in kept.locator(".lead").inner_text()
+    kept.close()
+
+
+def test_a_button_says_that_it_copied_and_then_what_it_does(open_studio: OpenStudio) -> None:
+    """Wrong before: "Copied" stayed for minutes, and the buttons moved under the pointer."""
+    page = open_studio(f"{ADDRESS}&a={CROSS}&h=1")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.locator(".share summary").click()
+    label = "Copy the link to this view"
+    places = [one.bounding_box() for one in page.locator(".saving button").all()]
+    page.get_by_role("button", name=label).click()
+    expect(page.get_by_role("button", name="Copied", exact=True)).to_be_visible()
+    for place, one in zip(places, page.locator(".saving button").all(), strict=True):
+        assert place == pytest.approx(one.bounding_box(), abs=1)
+    assert page.evaluate("() => navigator.clipboard.readText()") == page.url
+    expect(page.get_by_role("button", name=label)).to_be_visible()
 
 
 def test_the_numbers_are_those_that_are_seen(open_studio: OpenStudio, look: dict[str, Any]) -> None:
@@ -232,7 +282,8 @@ def test_the_numbers_are_those_that_are_seen(open_studio: OpenStudio, look: dict
     page.wait_for_selector(".arcs:visible")
     drawn = ElementTree.fromstring(saved(page, "SVG"))
     labels = [one.text for one in drawn.iter("{http://www.w3.org/2000/svg}text")]
-    assert labels[:-2] == [aligned(look), *look["alignment"]["rows"], *look["alignment"]["columns"]]
+    named = [aligned(look), *look["alignment"]["rows"], *look["alignment"]["columns"]]
+    assert labels == [*named, *caption_of(drawn)]
     assert len(list(drawn.iter("{http://www.w3.org/2000/svg}path"))) > 0
 
 

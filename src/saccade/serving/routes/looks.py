@@ -22,6 +22,7 @@ from torch import Tensor
 from saccade.attention import edit
 from saccade.errors import TooLargeError
 from saccade.lens.habits import habits
+from saccade.lens.page import Lead
 from saccade.lens.view import Head, View
 from saccade.serving.computation import wait_for
 from saccade.serving.http.refusals import Refused
@@ -249,6 +250,13 @@ async def export(
     column: Annotated[
         int | None, Query(ge=0, le=10**9, description="The column that the interactive page shows first.")
     ] = None,
+    note: Annotated[
+        str | None,
+        Query(
+            max_length=1000,
+            description="What the interactive page says below the answer; by default, how certain the answer is.",
+        ),
+    ] = None,
 ) -> Response:
     """Download an attention matrix as a picture, as an interactive page, or as numbers."""
 
@@ -260,7 +268,10 @@ async def export(
             if format == "npy":
                 look.view.save_numbers(path, name, _head(head))
             elif format == "html":
-                look.view.save(path, names=[name], head=_head(head), words=words, row=row, column=column)
+                title = look.given if isinstance(look.given, str) else "Attention"
+                lead = None if look.answer is None else Lead(look.answer.text, note or look.answer.certainty)
+                chosen: dict[str, Any] = {"names": [name], "head": _head(head), "row": row, "column": column}
+                look.view.save(path, title=title, lead=lead, words=words, **chosen)
             else:
                 look.view.save(path, "heatmap", name=name, head=_head(head), words=words, theme=theme)
             content = path.read_bytes()

@@ -20,6 +20,7 @@ const TAG_COLOURS = 8; // in the style sheet: tag-0 ... tag-7
 const MOST_SHOWN = 5;
 const SURE = 0.9;
 const LONGEST = 200; // letters of a word with a tag
+const MARGIN = 8; // pixels between a list and the edge of the window
 
 /**
  * @param {Model} model @param {AnswerRecord} answer @param {Look | null} look what there is to see of it
@@ -186,14 +187,19 @@ export function alternativesElement(answers, which, chosen) {
     );
     return make("li", {}, button);
   });
-  const more = make(
-    "details",
-    { class: "others" },
-    make("summary", {}, `${answers.length - 1} more`),
-    make("ol", {}, ...items),
-  );
+  const list = make("ol", {}, ...items);
+  const summary = make("summary", {}, `${answers.length - 1} more`);
+  const more = make("details", { class: "others", ontoggle: () => keepInside(list) }, summary, list);
   more.open = which > 0;
   return more;
+}
+
+/** A list opens below its title, but not beyond the edges of the window. @param {HTMLElement} list */
+function keepInside(list) {
+  list.style.left = "0";
+  const { left, right } = list.getBoundingClientRect();
+  const beyond = right + MARGIN - document.documentElement.clientWidth;
+  list.style.left = `${Math.max(MARGIN - left, -Math.max(0, beyond))}px`;
 }
 
 /**

@@ -55,6 +55,8 @@ export class Changes {
     /** @type {Given | null} */
     this.given = null;
     this.cell = { row: 0, column: 0 };
+    /** @type {string[]} */
+    this.names = []; // of what is changed
   }
 
   /**
@@ -139,16 +141,17 @@ export class Changes {
     const named = (/** @type {import("./cells.js").Link} */ link) =>
       wordsAt(readAs(before, look, link), link, isAlignment);
     const without = (/** @type {string[]} */ some) => (some.length ? some.join(",") : null);
-    this.chips.replaceChildren(
-      ...off.map((key) => this.chip(`⌧ ${keyName(key)}`, { off: without(off.filter((one) => one !== key)) })),
-      ...groups(cut, named).map(({ text, links }) =>
-        this.chip(`✂ ${text}`, { cut: writeLinks(cut.filter((one) => !links.includes(one))) }),
-      ),
-      ...(swap ? [this.chip(`«${shortened(swap[1])}» for «${shortened(swap[0])}»`, { swap: null })] : []),
-      ...(off.length + cut.length + Number(swap !== null) > 1
-        ? [this.chip("all changes", { off: null, cut: null, swap: null })]
-        : []),
-    );
+    const changes = [
+      ...off.map((key) => ({ text: `⌧ ${keyName(key)}`, parts: { off: without(off.filter((one) => one !== key)) } })),
+      ...groups(cut, named).map(({ text, links }) => {
+        return { text: `✂ ${text}`, parts: { cut: writeLinks(cut.filter((one) => !links.includes(one))) } };
+      }),
+      ...(swap ? [{ text: `«${shortened(swap[1])}» for «${shortened(swap[0])}»`, parts: { swap: null } }] : []),
+    ];
+    this.names = changes.map(({ text }) => text);
+    const isSeveral = off.length + cut.length + Number(swap !== null) > 1;
+    const all = isSeveral ? [{ text: "all changes", parts: { off: null, cut: null, swap: null } }] : [];
+    this.chips.replaceChildren(...[...changes, ...all].map(({ text, parts }) => this.chip(text, parts)));
   }
 
   /** @param {string} text @param {Record<string, string | null>} parts of the address, without this change */

@@ -1,6 +1,7 @@
 // Exports the current view: the picture as SVG or PNG, and the numbers as a NumPy file.
 
 import { headColour } from "./arcs.js";
+import { wrapped } from "./caption.js";
 import { number, shortened, visible } from "../shared/dom.js";
 import { layOut } from "../shared/matrix.js";
 import { MARKER, imagePicture } from "./overlay.js";
@@ -18,6 +19,7 @@ const MONO = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono',
 const MARGIN = 16;
 const HEAD = 34; // room for the title
 const NARROWEST = 480;
+const [CAPTION, CAPTION_LINE] = [13, 20]; // the size of its letters and of its lines
 const LINE = 28; // of arcs
 const WORDS = 190; // room for the words beside arcs
 const BETWEEN = 240;
@@ -55,8 +57,9 @@ function image(pixels, x, y, width, height) {
 export function svgFile(figures, caption) {
   const drawings = figures.map((figure) => titled(figure, drawingOf(figure)));
   const tallest = Math.max(...drawings.map((one) => one.height));
-  const height = tallest + LINE * caption.length;
-  const width = drawings.reduce((sum, one) => sum + one.width, 0);
+  const width = Math.max(NARROWEST, drawings.reduce((sum, one) => sum + one.width, 0));
+  const lines = linesOf(caption, width - 2 * MARGIN);
+  const height = tallest + CAPTION_LINE * lines.length + MARGIN / 2;
   const background = svg("rect", { width, height, fill: styleColour("background") });
   const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}` }, background);
   let left = 0;
@@ -64,12 +67,18 @@ export function svgFile(figures, caption) {
     root.append(svg("g", { transform: `translate(${left} 0)` }, ...drawing.parts));
     left += drawing.width;
   }
-  caption.forEach((line, place) => {
-    const style = { fill: styleColour("quiet"), "font-size": 13 };
-    const said = shortened(visible(line).replaceAll("·", " "), 2 * Math.floor(width / 14));
-    root.append(text(said, MARGIN, tallest + place * LINE, style));
+  lines.forEach((line, place) => {
+    const style = { fill: styleColour("quiet"), "font-size": CAPTION };
+    root.append(text(line, MARGIN, tallest + place * CAPTION_LINE, style));
   });
   return new XMLSerializer().serializeToString(root);
+}
+
+/** @param {string[]} caption @param {number} width */
+function linesOf(caption, width) {
+  const context = /** @type {CanvasRenderingContext2D} */ (document.createElement("canvas").getContext("2d"));
+  context.font = `${CAPTION}px ${SANS}`;
+  return caption.flatMap((line) => wrapped(context, visible(line).replaceAll("·", " "), width));
 }
 
 /** @param {Figure} figure @param {Drawing} drawing @returns {Drawing} */
@@ -113,7 +122,17 @@ function mapOf({ map, isDifference }, matrix, rows, columns) {
     if (column % every === 0) parts.push(text(label, x, y, turned));
   });
   if (cell >= WITH_NUMBERS) parts.push(...numbersOf(matrix, cell, left, top));
+  for (const link of map.drawn?.cut.keys() ?? []) parts.push(crossAt(link.split(",").map(Number), cell, left, top));
   return { width, height, parts };
+}
+
+/** Marks a link that is cut, as the page does. @param {number[]} place @param {number} cell @param {number} left
+ * @param {number} top */
+function crossAt([row, column], cell, left, top) {
+  const [x, y, inset] = [left + column * cell, top + row * cell, cell / 4];
+  const [start, end] = [inset, cell - inset];
+  const d = `M ${x + start} ${y + start} L ${x + end} ${y + end} M ${x + end} ${y + start} L ${x + start} ${y + end}`;
+  return svg("path", { d, class: "cut", fill: "none", stroke: styleColour("accent"), "stroke-width": 2 });
 }
 
 /** @param {Matrix} matrix @param {number} cell @param {number} left @param {number} top */

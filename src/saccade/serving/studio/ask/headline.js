@@ -119,7 +119,7 @@ function before(look, changed) {
 }
 
 /** @param {AnswerRecord} answer */
-function textOf(answer) {
+export function textOf(answer) {
   return String(answer.text ?? answer.label ?? "");
 }
 

@@ -55,7 +55,7 @@ export class AskPage {
       (by) => this.change({ by: by || null }),
     );
     this.changes = new Changes((parts, how) => this.change(parts, how));
-    this.saving = new Saving(studio);
+    this.saving = new Saving(studio, this.changes);
     const figures = this.sentences.map((one) => make("div", {}, one.figure.element, one.nothing));
     this.stage = make("div", { class: "figures" }, ...figures);
     this.aside = make("aside", { "aria-label": "Every head" }, this.heads.element);
@@ -120,7 +120,6 @@ export class AskPage {
     const beside = secondModel(this.studio.models, model, parts.m2);
     const isTwo = beside !== null || (parts.t2 !== undefined && model.input.kind !== "image");
     this.tools.show(model, this.state, isTwo ? (beside?.name ?? "") : null, this.studio.models);
-    this.element.style.setProperty("--tools", `${this.tools.element.offsetWidth + 20}px`);
     this.showTwo(isTwo);
     const used = this.sentences.slice(0, isTwo ? 2 : 1);
     const texts = used.map((sentence, place) => {

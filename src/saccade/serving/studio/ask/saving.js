@@ -1,9 +1,10 @@
 // Saves or shares the current view: as a picture, as numbers, as a page, or as an address.
 
 import { file, inPath, query } from "../shared/api.js";
+import { captionOf } from "./caption.js";
 import { npyFile, pngFile, svgFile } from "./export.js";
 import { make, reveal } from "../shared/dom.js";
-import { layerName } from "../shared/names.js";
+import { headName, layerName } from "../shared/names.js";
 import { currentTheme } from "../shared/ramp.js";
 
 /**
@@ -13,27 +14,30 @@ import { currentTheme } from "../shared/ramp.js";
  */
 
 const FORMATS = { png: "PNG", svg: "SVG", html: "HTML", npy: "numbers" };
+const LINK = "Copy the link to this view";
 const FRAME = "Copy HTML to embed this view";
+const TOLD = 2000; // milliseconds that a button says what it did
+const MOST_NOTE = 1000; // letters of what a page says of itself
 const KEPT = 60_000; // milliseconds that the browser has to write a file
 
 export class Saving {
-  /** @param {import("../shared/types.js").Studio} studio */
-  constructor(studio) {
+  /** @param {import("../shared/types.js").Studio} studio @param {import("./changes.js").Changes} changes */
+  constructor(studio, changes) {
     this.studio = studio;
+    this.changes = changes;
     const buttons = Object.entries(FORMATS).map(([format, title]) => {
       return make("button", { type: "button", class: "small", onclick: () => void this.save(format) }, title);
     });
     this.note = make("small", {});
-    this.copy = make(
-      "button",
-      { type: "button", class: "small", onclick: () => void this.copyAddress() },
-      "Copy the link to this view",
-    );
+    const copy = { type: "button", class: "small", onclick: () => void this.copyAddress() };
+    this.copy = make("button", copy, LINK);
     const frame = { type: "button", class: "small", onclick: () => void this.copyFrame() };
     this.frame = make("button", frame, FRAME);
     const save = { class: "saving row", role: "group", "aria-label": "Save" };
     const all = make("div", save, this.copy, this.frame, ...buttons, this.note);
     this.element = make("details", { class: "popup share" }, make("summary", {}, "Share"), all);
+    /** @type {number | undefined} */
+    this.told = undefined; // the timer of what a button says
     /** @type {Figure[]} */
     this.figures = [];
     /** @type {(figure: Figure) => string} */
@@ -53,14 +57,19 @@ export class Saving {
     const head = /^(\d+|mean|max)$/.test(settled.head) ? settled.head : undefined;
     const parts = { format: "html", name, head, words: settled.words ? 1 : 0, theme: currentTheme() };
     const isAlignment = settled.head === "alignment"; // its rows are not those of a head
-    this.page = (/** @type {Figure} */ { row, column }) =>
-      `/api/looks/${inPath(look.id ?? "")}/export?${query({ ...parts, ...(isAlignment ? {} : { row, column }) })}`;
+    this.page = (/** @type {Figure} */ { row, column }) => {
+      const more = this.caption().slice(1); // the page has the answer itself
+      if (head && /^\d+$/.test(head)) more.push(`${headName(name, head)} is head ${head} of this page, which counts from 0`);
+      const note = more.join(" · ").slice(0, MOST_NOTE);
+      const cell = isAlignment ? {} : { row, column };
+      return `/api/looks/${inPath(look.id ?? "")}/export?${query({ ...parts, ...cell, note })}`;
+    };
     this.note.textContent = `HTML: every head of ${layerName(name)}`;
     this.update();
   }
 
   update() {
-    this.copy.textContent = "Copy the link to this view";
+    this.copy.textContent = LINK;
     this.frame.textContent = FRAME;
   }
 
@@ -92,22 +101,14 @@ export class Saving {
     return { name, content: made ?? new Blob([drawn], { type: "image/svg+xml" }) };
   }
 
-  /** The caption of a saved picture: the sentence, the answer, the model, the scale and the date. */
+  /** What a saved picture says below itself. */
   caption() {
-    const { given = "", model = null, look = null, changed = null } = this.sentence ?? {};
-    const asked = typeof given === "string" ? given : "an image";
-    const answer = String((changed ?? look)?.answer.text ?? (changed ?? look)?.answer.label ?? "");
     const isDifference = this.figures.some((figure) => figure.isDifference);
-    const scale = isDifference ? "weights from −1 to 1, 0 is the background" : "weight 0 is the background, 1 the ink";
-    const day = new Date().toISOString().slice(0, 10);
-    return [`${asked} → ${answer}`, `model ${model?.name ?? ""}; ${scale}; ${day}`];
+    return this.sentence ? captionOf(this.sentence, this.changes.names, isDifference) : [];
   }
 
   async copyAddress() {
-    await navigator.clipboard?.writeText(location.href).then(
-      () => (this.copy.textContent = "Copied"),
-      () => (this.copy.textContent = location.href),
-    );
+    await this.copied(this.copy, location.href, "Copied");
   }
 
   /** The read-only view as a frame; the server shows it to pages of the origins that --allow-embed names. */
@@ -115,9 +116,20 @@ export class Saving {
     const address = new URL(location.href);
     address.searchParams.set("embed", "1");
     const frame = make("iframe", { src: address.href, width: 960, height: 620, title: "Saccade" }).outerHTML;
-    await navigator.clipboard?.writeText(frame).then(
-      () => (this.frame.textContent = "Copied: needs --allow-embed"),
-      () => (this.frame.textContent = frame),
-    );
+    await this.copied(this.frame, frame, "Copied: needs --allow-embed");
+  }
+
+  /** Copies a text; the button tells it for a moment, and keeps its size. @param {HTMLElement} button
+   * @param {string} text @param {string} said */
+  async copied(button, text, said) {
+    button.style.width = `${Math.ceil(button.getBoundingClientRect().width)}px`;
+    try {
+      await navigator.clipboard.writeText(text);
+      button.textContent = said;
+      clearTimeout(this.told);
+      this.told = window.setTimeout(() => this.update(), TOLD);
+    } catch {
+      this.note.textContent = text; // to be copied by hand
+    }
   }
 }

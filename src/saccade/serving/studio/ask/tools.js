@@ -53,6 +53,12 @@ export class Tools {
     this.again = make("button", { type: "button", class: "small", onclick: draw }, "Sample again");
     const all = [this.see, this.examples, this.how, this.again, this.two, this.differenceLabel];
     this.element = make("div", { class: "row ask-tools" }, ...all);
+    new ResizeObserver(() => this.leaveRoom()).observe(this.element);
+  }
+
+  /** One text stands to the left of these options, so it has to know their width, which two texts change. */
+  leaveRoom() {
+    this.element.parentElement?.style.setProperty("--tools", `${this.element.offsetWidth + 20}px`);
   }
 
   /**
