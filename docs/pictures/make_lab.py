@@ -10,6 +10,7 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 
@@ -21,7 +22,21 @@ PAGES = PICTURES.parent / "lab"
 STUDIO = PICTURES.parents[1] / "src" / "saccade" / "serving" / "studio" / "learn"
 VERDICTS = """// What the lab measured; docs/pictures/make_lab.py writes this file and the pictures in lab/.
 
-/** @type {Record<string, {claim: string, verdict: "holds" | "refuted" | "undecided", numbers: string}>} */
+/**
+ * @typedef {object} Verdict
+ * @property {string} claim
+ * @property {"holds" | "refuted" | "undecided"} verdict
+ * @property {string} method  how it was measured
+ * @property {string} measure  the number that decides
+ * @property {number} seeds  so many trainings
+ * @property {number} mean  of the number over all trainings
+ * @property {number} low  of its 95 % confidence interval
+ * @property {number} high
+ * @property {string} direction  of the bound: "at least" or "at most"
+ * @property {number} bound  for the claim to hold
+ */
+
+/** @type {Record<string, Verdict>} */
 export const VERDICTS = %s;
 """
 
@@ -39,8 +54,27 @@ def main() -> None:
         found.figure().savefig(picture, dpi=120, metadata={"Software": None})
         Image.open(picture).convert("RGB").quantize(64, Image.Quantize.MAXCOVERAGE).save(picture, optimize=True)
         shutil.copy(picture, STUDIO / "lab" / f"{name}.png")
-        verdicts[name] = {"claim": found.experiment.claim, "verdict": found.verdict, "numbers": found.sentence()}
+        verdicts[name] = verdict(found)
     (STUDIO / "verdicts.js").write_text(VERDICTS % json.dumps(verdicts, indent=2, ensure_ascii=False), encoding="utf-8")
+
+
+def verdict(found: Results) -> dict[str, Any]:
+    """Return what the studio says about an experiment."""
+    one, interval = found.experiment, found.decisive
+    low, high = (max(interval.low, 0), min(interval.high, 100)) if "percent" in one.decisive else interval[1:]
+    mean, low, high, bound = (float(f"{number:.4g}") for number in (interval.mean, low, high, one.bound))
+    return {
+        "claim": one.claim,
+        "verdict": found.verdict,
+        "method": one.method,
+        "measure": one.decisive,
+        "seeds": len(found.trials),
+        "mean": mean,
+        "low": low,
+        "high": high,
+        "direction": one.direction,
+        "bound": bound,
+    }
 
 
 def page(found: Results) -> str:

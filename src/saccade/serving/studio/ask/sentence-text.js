@@ -15,15 +15,15 @@ const MOST_LISTED = 5; // words that are new to a model
 /**
  * The words that a model does not know, in a sentence; empty where it knows all.
  * @param {Model} model @param {Look} look @param {string} given
+ * @param {string} [example] a sentence of which it knows all
  */
-export function unknownOf(model, { unknown = [] }, given) {
+export function unknownOf(model, { unknown = [] }, given, example = typedExamples(model)[0]) {
   const fresh = [...new Set(unknown)];
   if (!fresh.length) return "";
   const listed = fresh.slice(0, MOST_LISTED).map((word) => `«${shortened(visible(word), 24)}»`);
   const more = fresh.length > MOST_LISTED ? ` and ${fresh.length - MOST_LISTED} more` : "";
   const words = given.split(/\s+/).filter(Boolean);
   const count = Math.max(1, words.filter((word) => fresh.some((part) => hasPart(word, part))).length);
-  const [example] = typedExamples(model);
   const which = words.length === 1 ? "This word is" : `${count} of ${words.length} words ${count === 1 ? "is" : "are"}`;
   const said = `${which} new to this model (${listed.join(", ")}${more})`;
   return `${said}, so its answer may be meaningless.${example ? ` Try: ${example}` : ""}`;

@@ -2,13 +2,12 @@
 
 import { inPath, post, weightsOf } from "../shared/api.js";
 import { openingOf, openingParts } from "../ask/opening.js";
-import { differing } from "../ask/answers.js";
-import { freshChances, oldChances, probabilityOf } from "../ask/headline.js";
 import { optionsOf, readState } from "../ask/state.js";
 import { unknownOf } from "../ask/sentence-text.js";
 import { Strip } from "../ask/strip.js";
-import { afterwards, make, percent, reveal } from "../shared/dom.js";
-import { headName, layerName } from "../shared/names.js";
+import { afterwards, make, reveal } from "../shared/dom.js";
+import { layerName } from "../shared/names.js";
+import { attentionOf, bothAnswers, headByHead, headCount, linkWeights, plainAnswer } from "./answered.js";
 import { hasModels } from "./lesson.js";
 
 /**
@@ -21,6 +20,7 @@ import { hasModels } from "./lesson.js";
 
 const LESSON = "demo"; // the model of `saccade demo`
 const NO_STORY = "In the models that are served here, no link was found that decides an answer.";
+const POINT = "Point at a word: the lines lead to the words that it looks at, the thicker the more.";
 const PAUSE = 250; // milliseconds after the last key
 
 /** The first model here that has a story to tell. @param {Stage} stage @returns {Promise<Story | null>} */
@@ -48,8 +48,8 @@ function ask(model, input, signal, edits = {}) {
  * @param {(row: number) => void} [told] the word that is pointed at
  */
 function stripOf(stage, cut, told = (/** @type {number} */ _row) => undefined) {
-  /** @type {{row: number, links: import("../ask/strip.js").Links | null}} */
-  const now = { row: 0, links: null };
+  /** @type {{links: import("../ask/strip.js").Links | null}} */
+  const now = { links: null };
   const strip = new Strip({
     pointed: (row) => {
       if (now.links && row !== now.links.row) strip.show((now.links = { ...now.links, row, column: -1 }));
@@ -60,7 +60,7 @@ function stripOf(stage, cut, told = (/** @type {number} */ _row) => undefined) {
   });
   /** @param {Look} look @param {string} name @param {number} row @param {number} column @param {string} [isCut] */
   const show = async (look, name, row, column, isCut = "") => {
-    const attention = look.attentions.find((one) => one.name === name) ?? look.attentions[0];
+    const attention = attentionOf(look, name);
     const matrix = await weightsOf(look, attention.name, "mean", true);
     const { labels } = look.axes[attention.rows];
     /** @type {Map<string, string>} */
@@ -69,33 +69,16 @@ function stripOf(stage, cut, told = (/** @type {number} */ _row) => undefined) {
     now.links = { matrix, ...words, row, column, cut: cuts, where: [name] };
     strip.show(now.links);
   };
+  /** Where the chosen word stands in another text, or what stands in its place. @param {Look} look @param {string} name */
+  const kept = (look, name) => {
+    const { labels } = look.axes[attentionOf(look, name).rows];
+    const { rows = [], row = 0 } = now.links ?? {};
+    const places = labels.flatMap((label, place) => (label === rows[row] ? [place] : []));
+    const nearest = places.sort((one, other) => Math.abs(one - row) - Math.abs(other - row)).at(0);
+    return nearest ?? Math.min(row, labels.length - 1);
+  };
   stage.picture.append(strip.element);
-  return { show, strip };
-}
-
-/**
- * An answer, and its probability; after a change, what that was before and is now.
- * @param {string} label @param {(string | Node)[]} text @param {(number | null)[]} chances
- */
-function answerLine(label, text, chances) {
-  const known = chances.flatMap((one) => (one === null ? [] : [percent(one)]));
-  const title = "The probability that the model gives to this whole answer";
-  const said = make("span", { class: "mono", title }, known.join(" → "));
-  return make("p", { class: "scene-answer" }, make("small", {}, label), make("b", { dir: "auto" }, ...text), said);
-}
-
-/** What the model answers, and how probable that is. @param {Look} look */
-function plainAnswer({ answer }) {
-  return answerLine("the model answers", [String(answer.text)], [probabilityOf(answer)]);
-}
-
-/** Both answers, each with its probability before and after the cut. @param {Look} before @param {Look} after */
-function bothAnswers(before, after) {
-  const [old, fresh] = [before, after].map(({ answer }) => String(answer.text));
-  const lines = [answerLine("before", differing(fresh, old), oldChances(after) ?? [probabilityOf(before.answer)])];
-  lines.push(answerLine("after", differing(old, fresh), freshChances(before, after) ?? oldChances(after) ?? []));
-  const note = "Behind each answer: its probability before the cut → after it.";
-  return [...lines, make("p", { class: "quiet" }, note)];
+  return { show, strip, kept };
 }
 
 /** Words and their links; the link that decides is drawn first. @param {Stage} stage */
@@ -110,23 +93,22 @@ export async function links(stage) {
   });
   await show(look, opening.name, opening.row, opening.column);
   stage.picture.append(plainAnswer(look), strongest);
+  const { heads } = attentionOf(look, opening.name);
+  stage.say(`${POINT} Each line is the mean of ${headCount(heads)} of ${layerName(opening.name)}.`);
   stage.offer("ask", { m: model.name, ...openingParts(opening) });
 }
 
-/** The head that carries a link. @param {Look} look @param {Opening} opening */
+/** The head with the largest weight, which proves no cause. @param {Look} look @param {Opening} opening */
 async function carrier(look, { name, row, column }) {
-  const attention = look.attentions.find((one) => one.name === name) ?? look.attentions[0];
-  const every = await Promise.all(
-    Array.from({ length: attention.heads }, (_, head) => weightsOf(look, name, String(head), true)),
-  );
-  const weights = every.map(({ values, columns }) => values[row * columns + column]);
+  const weights = await linkWeights(look, name, row, column);
   const best = weights.indexOf(Math.max(...weights));
-  const { labels } = look.axes[attention.rows];
-  const said = `«${labels[row]}» → «${labels[column]}» is strongest in ${headName(name, best)}, with weight `;
-  return make("p", { class: "carrier" }, said, make("span", { class: "mono" }, weights[best].toFixed(2)));
+  const { labels } = look.axes[attentionOf(look, name).rows];
+  const said = `«${labels[row]}» → «${labels[column]}» has its largest weight in head ${best + 1}: `;
+  const weight = make("span", { class: "mono" }, weights[best].toFixed(2));
+  return make("p", { class: "carrier" }, said, weight, ". A weight alone proves no cause; next, we cut the link.");
 }
 
-/** One link is cut in all heads of its layer. @param {Stage} stage */
+/** One link is cut in all heads of its layer, and then in one head after the other. @param {Stage} stage */
 export async function cut(stage) {
   const story = await storyOf(stage);
   if (!story) return;
@@ -134,37 +116,57 @@ export async function cut(stage) {
   const { input, name, row, column } = opening;
   const before = await ask(model, input, stage.signal);
   const answers = make("div", { class: "scene-answers", "aria-live": "polite" });
+  const apart = make("div", { class: "scene-heads" });
   let cutAt = ""; // "row,column" of the link that is cut
   const draw = async () => {
+    const mine = cutAt;
     const [from, to] = cutAt ? cutAt.split(",").map(Number) : [row, column];
-    const edits = { without_links: cutOf(before, name, from, to) };
-    const look = cutAt ? await ask(model, input, stage.signal, edits) : before;
+    const without = (/** @type {string} */ where) =>
+      ask(model, input, stage.signal, { without_links: cutOf(before, name, where, from, to) });
+    const look = cutAt ? await without(name) : before;
+    if (mine !== cutAt) return;
     await show(look, name, from, to, cutAt);
     answers.replaceChildren(...(cutAt ? bothAnswers(before, look) : [plainAnswer(before)]));
-    const outcome = look.answer.text === before.answer.text ? "the answer stays the same" : "the answer is another one";
-    if (cutAt) stage.say(`The link is cut in all heads of ${layerName(name)}: ${outcome}.`);
+    apart.replaceChildren();
+    stage.say(captionOf(before, look, name, from, to, cutAt !== ""));
+    if (!cutAt) return;
+    const weights = await linkWeights(before, name, from, to);
+    await headByHead(apart, before, weights, (head) => without(`${name}:${head}`), () => mine !== cutAt);
   };
   const { show } = stripOf(stage, (from, to) => {
     cutAt = cutAt === `${from},${to}` ? "" : `${from},${to}`;
     void draw().catch((error) => stage.studio.status.fail(error));
   });
-  stage.picture.append(answers);
+  stage.picture.append(answers, apart);
   await draw();
-  const { labels } = before.axes[(before.attentions.find((one) => one.name === name) ?? before.attentions[0]).rows];
-  const link = `the line from «${labels[row]}» to «${labels[column]}»`;
-  stage.say(`Click the scissors on ${link}. The model answers again without this link.`);
   stage.offer("ask", { m: model.name, ...openingParts(opening) });
 }
 
 /**
- * The links between the tokens of two words.
- * @param {Look} look @param {string} name @param {number} row @param {number} column
+ * What can be done now, or what was done and what came of it.
+ * @param {Look} before @param {Look} look @param {string} name @param {number} row @param {number} column
+ * @param {boolean} isCut
  */
-function cutOf(look, name, row, column) {
-  const attention = look.attentions.find((one) => one.name === name) ?? look.attentions[0];
-  const { words } = look.axes[attention.rows];
+function captionOf(before, look, name, row, column, isCut) {
+  const { rows, heads } = attentionOf(before, name);
+  const [from, to] = [row, column].map((word) => `«${before.axes[rows].labels[word]}»`);
+  const where = `${headCount(heads)} of ${layerName(name)}`;
+  if (!isCut)
+    return `Click the scissors on the line from ${from} to ${to}. The model answers again without this link in ${where}.`;
+  const isSame = look.answer.text === before.answer.text;
+  const outcome = isSame ? "the answer stays the same" : "the answer is another one";
+  return `Without the link ${from} → ${to} in ${where}, ${outcome}. Click ↺ to restore the link.`;
+}
+
+/**
+ * The links between the tokens of two words.
+ * @param {Look} look @param {string} name @param {string} where the name, which means all heads, or one head of it
+ * @param {number} row @param {number} column
+ */
+function cutOf(look, name, where, row, column) {
+  const { words } = look.axes[attentionOf(look, name).rows];
   const tokens = (/** @type {number} */ word) => words.flatMap((one, token) => (one === word ? [token] : []));
-  return tokens(row).flatMap((one) => tokens(column).map((other) => [name, one, other]));
+  return tokens(row).flatMap((one) => tokens(column).map((other) => [where, one, other]));
 }
 
 /** The same with any sentence. @param {Stage} stage */
@@ -174,7 +176,7 @@ export async function own(stage) {
   const { model, opening } = story;
   const field = make("input", { type: "text", class: "scene-text", "aria-label": "Your sentence" });
   stage.picture.append(field);
-  const { show, strip } = stripOf(stage, null);
+  const { show, strip, kept } = stripOf(stage, null);
   const answer = make("div", { class: "scene-answers", "aria-live": "polite" });
   stage.picture.append(answer);
   /** @returns {Promise<void>} */
@@ -185,8 +187,8 @@ export async function own(stage) {
     if (!text) return answer.replaceChildren(make("p", { class: "quiet" }, "Type a sentence."));
     const look = await ask(model, text, stage.signal);
     if (text !== (stage.parts().t ?? opening.input).trim()) return draw(); // another one was typed meanwhile
-    await show(look, opening.name, text === opening.input ? opening.row : 0, -1);
-    const note = make("p", { class: "quiet" }, unknownOf(model, look, text));
+    await show(look, opening.name, text === opening.input ? opening.row : kept(look, opening.name), -1);
+    const note = make("p", { class: "quiet" }, unknownOf(model, look, text, opening.input));
     answer.replaceChildren(plainAnswer(look), note);
     stage.offer("ask", { m: model.name, t: text, a: opening.name, h: "mean" });
     return undefined;
