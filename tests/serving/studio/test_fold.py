@@ -137,3 +137,20 @@ def test_the_list_of_other_answers_opens_inside_the_window(open_studio: OpenStud
         """() => { const { left, right } = document.querySelector('.others ol').getBoundingClientRect();
           return left >= 0 && right <= innerWidth && right > left; }"""
     )
+
+
+def test_every_row_of_the_map_and_of_the_heads_is_in_sight_in_a_low_window(open_studio: OpenStudio) -> None:
+    """Wrong before: upright labels were not reckoned with, and the last rows lay below the window."""
+    page = open_studio(TASKS["translation"] + "&step=2", height=680)
+    boxes = settled(page)
+    assert not page.evaluate(CUT)
+    last = page.locator(".heads > div").last.bounding_box()
+    assert last is not None
+    assert last["y"] + last["height"] <= boxes["heads"]["bottom"]
+
+
+def test_the_words_of_two_models_are_all_in_sight(open_studio: OpenStudio) -> None:
+    page = open_studio(TASKS["two models"])
+    settled(page)
+    scrolled = "some => some.filter(one => one.checkVisibility() && one.scrollWidth > one.clientWidth).length"
+    assert page.locator(".strip-scroll").evaluate_all(scrolled) == 0

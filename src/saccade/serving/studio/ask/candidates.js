@@ -10,7 +10,9 @@ import { make, percent, reveal, visible } from "../shared/dom.js";
 
 const DRAWN = "Drawn at random, by these probabilities.";
 const SEARCHED = "Not the likeliest word here: whole answers are compared, and the best one has this word.";
+const SPACED = "· is a space: these candidates differ in whether one stands before them";
 
+const RIVAL = ", likelier here, but whole answers are compared";
 const UNSURE = 0.5; // of a probability: a word below it is pointed out
 
 export class Candidates {
@@ -39,7 +41,10 @@ export class Candidates {
     if (mine !== this.shows) return undefined;
     reveal(this.element, step !== undefined);
     if (!step) return undefined;
-    this.list.replaceChildren(...step.candidates.map((one) => item(one, step.token)));
+    const names = step.candidates.map(({ token }) => nameOf(token));
+    const isTwin = (/** @type {string} */ name) => names.indexOf(name) !== names.lastIndexOf(name);
+    const items = step.candidates.map((one, place) => item(one, step.token, isTwin(names[place])));
+    this.list.replaceChildren(...items);
     const isLess = step.candidates[0]?.token !== step.token;
     this.why.textContent = !isLess ? "" : isDrawn ? DRAWN : SEARCHED;
     return undefined;
@@ -57,8 +62,9 @@ export class Candidates {
   /**
    * Points out the word of an answer that the model was least sure of, if it was unsure of any.
    * @param {Look} look @param {number[]} tokens the first token of each word, counted from 0
+   * @param {boolean} isDrawn the answer is drawn at random
    */
-  async showDoubt(look, tokens) {
+  async showDoubt(look, tokens, isDrawn) {
     const mine = this.shows;
     if (!look.id || !tokens.length) return;
     const steps = await this.of(look.id);
@@ -71,7 +77,9 @@ export class Candidates {
     const instead = other ? `, «${nameOf(other.token)}» ${percent(other.probability)}` : "";
     const least = percent(step.candidates.at(-1)?.probability ?? 0);
     const chance = chances[word] ? percent(chances[word]) : `below ${least}`;
-    this.doubt.textContent = `least sure at «${nameOf(step.token)}»: ${chance}${instead}`;
+    const isLess = other && other.probability > chances[word];
+    const why = !isLess ? "" : isDrawn ? "; the word is drawn at random" : RIVAL;
+    this.doubt.textContent = `least sure at «${nameOf(step.token)}»: ${chance}${instead}${why}`;
     this.doubt.onclick = () => this.stepped(word + 1);
     reveal(this.doubt, true);
   }
@@ -87,9 +95,12 @@ function chanceOf({ token, candidates }) {
   return candidates.find((one) => one.token === token)?.probability ?? 0;
 }
 
-/** @param {{token: string, probability: number}} candidate @param {string} written */
-function item({ token, probability }, written) {
-  const name = make("bdi", {}, nameOf(token));
+/**
+ * @param {{token: string, probability: number}} candidate @param {string} written
+ * @param {boolean} isTwin another candidate differs only in the space before it, which is shown then
+ */
+function item({ token, probability }, written, isTwin) {
+  const name = make("bdi", isTwin ? { title: SPACED } : {}, isTwin ? visible(token) : nameOf(token));
   const said = make("span", { class: "mono" }, percent(probability));
   const one = make("li", { "--share": String(probability) }, name, said);
   one.toggleAttribute("data-written", token === written);

@@ -60,6 +60,7 @@ export class HeadGrid {
   /** @param {Look} look */
   build(look) {
     this.groups.style.setProperty("--heads", String(Math.max(...look.attentions.map(({ heads }) => heads))));
+    this.groups.style.setProperty("--layers", String(look.attentions.length)); // all of them fit in where possible
     this.groups.replaceChildren(
       ...look.attentions.map((attention) => {
         const buttons = Array.from({ length: attention.heads }, (_, head) => this.cell(attention, head));
@@ -92,6 +93,7 @@ export class HeadGrid {
     const group = make("div", { role: "group", "aria-label": label, "data-sorted": by, "data-attention": "" });
     group.append(make("div", { class: "maps" }, ...cells));
     this.groups.style.setProperty("--heads", "6");
+    this.groups.style.setProperty("--layers", "1");
     this.groups.replaceChildren(group);
   }
 

@@ -63,11 +63,14 @@ export function layOut(context, rows, columns, { width, height }, zoom) {
   const left = Math.ceil(widest(rows)) + 2 * GAP;
   const columnWidth = widest(columns);
   const leaning = Math.ceil(columnWidth * Math.SQRT1_2);
-  const tall = height === null ? TALLEST_FIT * innerHeight : height - leaning - FONT - 2 * GAP - 2;
   const least = height === null ? READABLE_CELL : SMALL_CELL;
-  const usual = Math.max(least, Math.min(LARGEST_FIT, tall / rows.length));
-  const room = (/** @type {number} */ right) => Math.min(usual, (width - left - right) / columns.length);
-  const fit = room(leaning) >= LEANING_CELL ? room(leaning) : Math.min(LEANING_CELL - 1, room(GAP));
+  const room = (/** @type {number} */ right, /** @type {number} */ above) => {
+    const tall = height === null ? TALLEST_FIT * innerHeight : height - above - FONT - 2 * GAP - 2;
+    const usual = Math.max(least, Math.min(LARGEST_FIT, tall / rows.length));
+    return Math.min(usual, (width - left - right) / columns.length);
+  };
+  const leans = room(leaning, leaning);
+  const fit = leans >= LEANING_CELL ? leans : Math.min(LEANING_CELL - 1, room(GAP, Math.ceil(columnWidth)));
   let cell = zoom ?? Math.max(fit, columns.length <= FEW_TOKENS ? least : SMALLEST_CELL);
   cell = cell >= 4 ? Math.floor(cell) : Math.max(SMALLEST_CELL, cell);
   const angle = columnWidth <= cell - 6 ? 0 : cell >= LEANING_CELL ? Math.PI / 4 : Math.PI / 2;
