@@ -412,3 +412,52 @@ def test_counting_tokens_that_are_not_padding_gives_positions(length: int) -> No
         view = saccade.view(seen, TOKENS)
         assert (view.axes("second")[0].tokens == TOKENS) is is_position
         assert bool(view.stacks) is is_position
+
+
+#: How two inputs of equal length can depend on each other before one of them attends to the other.
+EXCHANGES: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]] = {
+    "gates": lambda a, b: (a * b.sigmoid(), b * a.sigmoid()),
+    "means": lambda a, b: (a + b.mean(1, keepdim=True), b + a.mean(1, keepdim=True)),
+    "differences": lambda a, b: (a - b, b - a),
+    "halves": lambda a, b: (torch.where(torch.arange(8) < 4, a, b), torch.where(torch.arange(8) < 4, b, a)),
+}
+
+
+class TwoInputs(nn.Module):
+    """Attends from one of two inputs of equal length, in a way that a function decides."""
+
+    def __init__(self, choose: Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]) -> None:
+        super().__init__()
+        self.choose = choose
+
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        return F.scaled_dot_product_attention(*self.choose(a, b))
+
+
+def seen_in(choose: Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]) -> saccade.View:
+    with saccade.watch(model := TwoInputs(choose)) as seen:
+        model(torch.randn(2, 6, 8), torch.randn(2, 6, 8))
+    return saccade.view(seen, list("abcdef"))
+
+
+@pytest.mark.parametrize("name", EXCHANGES)
+def test_two_inputs_that_depend_on_each_other_are_not_one_sequence(name: str) -> None:
+    def across(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        one, other = EXCHANGES[name](a, b)
+        return one, other, other
+
+    view = seen_in(across)
+    assert view.axes("attention")[1].tokens == list("012345")
+    with pytest.raises(OptionError, match="A rollout needs self-attention"):
+        view.rollout()
+
+
+def test_two_inputs_that_are_added_are_one_sequence() -> None:
+    view = seen_in(lambda a, b: (a + b, a + b, a))  # as positions are, once for queries and once for keys
+    assert view.axes("attention")[1].tokens == list("abcdef")
+    view.rollout()
+
+
+def test_values_of_another_input_are_not_the_tokens_of_the_keys() -> None:
+    with pytest.raises(OptionError, match="the values that attention mixes are not known to be the tokens"):
+        seen_in(lambda a, b: (a, a, b)).rollout()

@@ -92,6 +92,11 @@ def _missing(chain: list[str], traces: Mapping[str, Trace], gaps: Iterable[Gap])
         excessive = next((name for name in chain if _is_excessive(traces[name])), None)
         if excessive is not None:
             return f"rows of {excessive} sum to more than 1, as after dropout, so they are not the weights of a softmax"
+        names = list(traces)
+        between = names[names.index(chain[0]) : names.index(chain[-1])]
+        other = next((name for name in between if name not in chain and _pattern(name) == _pattern(chain[-1])), None)
+        if other is not None:
+            return f"it would leave out {other}, which has another number of tokens or texts"
         if any(traces[name].is_one_of_many for name in chain):
             return "other parts of the model mix tokens too, in a way that no weights show"
         lost = next((gap for gap in gaps if gap.place is None and _pattern(gap.name) == _pattern(chain[-1])), None)

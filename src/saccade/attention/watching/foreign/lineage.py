@@ -9,6 +9,9 @@ output of an attention call has the marks of its queries, because its rows are t
 - If each has marks that the other lacks, they are different sequences: cross-attention.
 - Everything else is unknown, and is labelled so.
 
+If a function combines rows of different inputs, its output also gets a mark for these inputs in this order. So a·f(b)
+and b·f(a) do not have the same marks, although both come from the same inputs.
+
 If a tensor was not computed by any function that torch reported in this forward pass, it is either a constant or
 unknown. It is a constant if it existed before: a module holds it, or the code of a module refers to it. Otherwise it
 may come from something that torch does not report (a function compiled by TorchScript, another thread). It then gets a
@@ -58,6 +61,7 @@ BETWEEN = "a computation between two forward passes"
 UNREPORTED = "a function that torch does not report"
 
 _numbers = itertools.count(EARLIER + 1)
+_orders = itertools.count(LOST - 1, -1)  # the marks of combined inputs are smaller than all others
 
 
 #: Types of values that contain no other tensors.
@@ -82,7 +86,8 @@ def source_of(query: Marks | None, key: Marks | None) -> KeySource:
         return "unknown"
     if query == key:
         return "self"
-    if LOST in query or LOST in key:
+    query, key = (frozenset(mark for mark in marks if mark >= LOST) for marks in (query, key))
+    if LOST in query or LOST in key or query == key:
         return "unknown"
     return "unknown" if query and key and (query < key or key < query) else "cross"
 
@@ -102,6 +107,8 @@ class Lineage:
         self.rows = Rows()
         # For each attention of this forward pass, the tokens of its queries, and the inputs that they come from.
         self._rows_of: dict[int, tuple[RowTokens | None, Marks]] = {}
+        self._new: Marks = CONSTANT  # the marks of the inputs of this forward pass
+        self._combined: dict[tuple[Marks, Marks], int] = {}  # the marks of inputs that were combined in this order
         self._beside: dict[int, Beside] = {}
         self._origins: dict[int, tuple[weakref.ref[Tensor], Origin]] = {}
         self._softmaxes: dict[int, weakref.ref[Tensor]] = {}
@@ -119,7 +126,7 @@ class Lineage:
         self._given = {id(held): held for held in held_by(arguments)}
         self._origins = {number: known for number, known in self._origins.items() if known[0]() is not None}
         self._softmaxes = {number: known for number, known in self._softmaxes.items() if known() is not None}
-        self._rows_of, self._beside = {}, {}
+        self._rows_of, self._beside, self._combined, self._new = {}, {}, {}, CONSTANT
         self.note_inputs(arguments)
         inputs = [tensor for tensor in _tensors_in(arguments) if id(tensor) not in kept]
         attended = [tensor for tensor in inputs if self._went_through(tensor, self._recorded)]
@@ -131,6 +138,7 @@ class Lineage:
         for tensor in inputs:
             if not self._is_computed(tensor) and not isinstance(tensor, nn.Parameter):
                 self.set(tensor, CONSTANT if tensor.dtype == torch.bool else frozenset((next(_numbers),)))
+                self._new |= self.marks(tensor) or CONSTANT
         for number in kept:
             self._origins.pop(number, None)  # the origin of these tensors is unknown from now on
 
@@ -183,6 +191,10 @@ class Lineage:
         """Return those of these marks that stand for attention calls."""
         return CONSTANT if marks is None else marks & self._attentions
 
+    def inputs(self, marks: Marks | None) -> Marks:
+        """Return those of these marks that stand for inputs."""
+        return frozenset(mark for mark in marks or CONSTANT if mark >= LOST and mark not in self._attentions)
+
     def placed(self, number: int, marks: Marks | None, query: RowTokens | None) -> tuple[Marks, Beside]:
         """Return the numbers of the attention calls before this one and of those beside it, judging by the marks and
         origin ids of its queries.
@@ -193,7 +205,7 @@ class Lineage:
         include a new number, which stands for that change.
         """
         before = frozenset((LOST,)) if marks is None else self.before(marks)
-        inputs: Marks = frozenset() if marks is None else marks - self._attentions
+        inputs = self.inputs(marks)
         earlier = [self._rows_of[other][0] for other in before if other in self._rows_of]
         self._beside[number] = set()
         for other, (rows, others) in self._rows_of.items():
@@ -286,8 +298,11 @@ class Lineage:
             marks = self.marks(part)
             if marks is None:
                 marks = self._marks_of_unknown(part) if self._origin(part) is None else CONSTANT
-            if marks is not joined and not marks <= joined:
-                joined = joined | marks
+            if marks is not joined and marks:
+                combined = joined & self._new, marks & self._new
+                if all(combined) and combined[0] != combined[1]:
+                    joined |= {self._combined.setdefault(combined, next(_orders))}
+                joined = joined if marks <= joined else joined | marks
         return joined
 
     def _marks_of_unknown(self, tensor: Tensor) -> Marks:

@@ -57,7 +57,9 @@ def find_place(lineage: Lineage, run: RunningModule, call: Call | str, given: Gi
         source = "unknown"  # not the same tokens in the same order
     # Compare only the marks of attentions: keys may come from one more input than values do, namely the positions.
     is_same_state = (keys is None) == (values is None) and lineage.before(keys) == lineage.before(values)
-    has_own_values = is_same_state and agree(of_keys, of_values)
+    of_inputs = lineage.inputs(keys), lineage.inputs(values)
+    is_other_input = any(of_inputs) and of_inputs[0].isdisjoint(of_inputs[1])
+    has_own_values = is_same_state and agree(of_keys, of_values) and not is_other_input
     if output is not None and not has_own_values:
         lineage.rows.replace(output, OTHER_VALUES)
     else:
@@ -70,6 +72,6 @@ def find_place(lineage: Lineage, run: RunningModule, call: Call | str, given: Gi
         # nn.MultiheadAttention adds a learned key and a key of zeros (if it has them) after the keys that it is given.
         order = order._replace(extra=tuple(range(of_keys.ids.shape[1], call.shape[3])))
     has_keys_in_order = order_of(of_keys, None, lineage.rows.lengths).is_in_order
-    inputs = (marks or CONSTANT) - lineage.before(marks)
+    inputs = lineage.inputs(marks)
     texts_of = is_text(rows), is_text(of_keys)
     return Place(source, number, before, *order, has_keys_in_order, has_own_values, beside, inputs, *texts_of)
