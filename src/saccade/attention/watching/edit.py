@@ -46,7 +46,7 @@ def edit(
 ) -> Iterator[Edit]:
     """Run a model, Saccade's own or any other, with some of its attention changed: ``with saccade.edit(model, ...):``.
 
-    ``without_heads`` names heads, such as ``"decoder.2.cross:3"``, whose outputs of attention become zero. ``set_heads``
+    ``without_heads`` names heads, such as ``"decoder.2.cross:3"``; their outputs become zero. ``set_heads``
     replaces the outputs of heads by tensors of shape (batch, positions, width), or of a shape that broadcasts to it:
     for example by the output for another input (``seen["encoder.0.self"].outputs(head=3)``, if that input was watched
     with ``values=True``), or by a mean output. ``without_links`` lists tuples ``("encoder.0.self", row, column)``, with
