@@ -95,3 +95,20 @@ def test_parts_of_changed_data_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="The data has changed since the run"):
         write_parts(tmp_path / "run", tmp_path / "parts")
     assert not (tmp_path / "parts").exists()
+
+
+@pytest.mark.parametrize("part", ["train", "validation", "test"])
+@pytest.mark.parametrize("task", [task for task in TASKS if task != "trajectories"])
+def test_existing_files_are_never_overwritten(tmp_path: Path, task: str, part: str) -> None:
+    """Whichever part has the name of a file that exists, nothing is written, not even the other parts."""
+    begun(tmp_path / "run", task, data_of(task, tmp_path) | {"validation": 0.2, "test": 0.2})
+    names = [Path(name) for name in write_parts(tmp_path / "run", tmp_path / "parts")[part][1][1::2]]
+    own = tmp_path / "own"
+    own.mkdir()
+    for name in names:
+        (own / name.name).write_text("mine\n")
+    with pytest.raises(
+        FileError, match=rf"own/{part}\.\w+ already exists, and existing files are never overwritten; .*--to"
+    ):
+        write_parts(tmp_path / "run", own)
+    assert {file.name: file.read_text() for file in own.iterdir()} == {name.name: "mine\n" for name in names}

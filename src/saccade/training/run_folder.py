@@ -17,11 +17,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -261,7 +263,8 @@ def _fingerprint(recipe: Recipe, splits: Splits[Any]) -> str:
 def write_parts(run: Path, to: Path) -> dict[str, tuple[int, list[str]]]:
     """Write the training, validation and test examples of a run to files in a folder, as the run split them.
 
-    For each part, returns its number of examples, and the options of ``saccade evaluate`` that read it.
+    For each part, returns its number of examples, and the options of ``saccade evaluate`` that read it. Existing files
+    are never overwritten: if a file has the name of a part, nothing is written, and an error is raised.
     """
     if not (run / "recipe.toml").is_file() or not (run / "task").is_dir():
         raise FileError(f"{run} is not a run folder; give the folder that you passed to saccade train with -o.")
@@ -273,9 +276,22 @@ def write_parts(run: Path, to: Path) -> dict[str, tuple[int, list[str]]]:
     if about["data"] != _fingerprint(recipe, splits):
         raise FileError(f"{_changed(run)}, so its training, validation and test parts cannot be reconstructed.")
     parts = {"train": splits.train, "validation": splits.validation, "test": splits.test}
-    to.mkdir(parents=True, exist_ok=True)
+    with storage_errors(to):
+        to.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=to, prefix=".parts-") as made:
+            written = {
+                name: (len(examples), recipe.entry.data.write(data, examples, Path(made) / name))
+                for name, examples in parts.items()
+                if examples
+            }
+            files = sorted(Path(made).iterdir())
+            if existing := [str(to / file.name) for file in files if os.path.lexists(to / file.name)]:
+                raise FileError(
+                    f"{existing[0]} already exists, and existing files are never overwritten; choose another folder "
+                    "with --to."
+                )
+            for file in files:
+                file.rename(to / file.name)
     return {
-        name: (len(examples), recipe.entry.data.write(data, examples, to / name))
-        for name, examples in parts.items()
-        if examples
+        name: (count, [one.replace(made, str(to)) for one in options]) for name, (count, options) in written.items()
     }
