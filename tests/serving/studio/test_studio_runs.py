@@ -91,6 +91,32 @@ def test_one_sentence_over_the_checkpoints(open_studio: OpenStudio, followed: tu
     expect(page.locator(".probe-text")).to_have_text(first["text"])
 
 
+def test_the_sentence_is_written_out_and_can_be_asked(
+    open_studio: OpenStudio, tiny_run: Path, tmp_path: Path, runner: Runner
+) -> None:
+    """Wrong before: its words stood only at the map, on which the wheel did not scroll the page."""
+    for name in ("tiny", "other"):
+        shutil.copytree(tiny_run, tmp_path / "runs" / name)
+    models = Models(Limits())
+    models.add(tmp_path / "runs" / "tiny")
+    url = runner.start(models, runs=tmp_path / "runs").url
+    probe = json.loads(max((tiny_run / "probes").glob("*.json")).read_text())
+    page = open_studio("/runs?run=other", url=url)
+    source = page.locator(".probe-source span")
+    text = "".join(probe["inputs"]).replace("</s>", "").replace("▁", " ").strip()
+    expect(source).to_have_text(text)
+    expect(page.get_by_role("link", name="Ask this text")).to_be_hidden()  # this model is not served
+    page.locator(".probe .heatmap").hover()
+    start = page.evaluate("() => scrollY")
+    assert start > 100
+    page.mouse.wheel(0, -100)
+    page.wait_for_function("start => scrollY < start", arg=start)
+    page.get_by_role("button", name="tiny").click()
+    page.get_by_role("link", name="Ask this text").click()
+    expect(page.locator(".sentence:visible .answer")).to_have_text(probe["text"])
+    assert parts_of(page)["t"] == text
+
+
 @pytest.mark.slow
 def test_a_training_that_begins_is_listed_and_a_server_that_ends_is_told(
     open_studio: OpenStudio, tiny_run: Path, tmp_path: Path, runner: Runner

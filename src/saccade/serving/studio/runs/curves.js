@@ -83,7 +83,8 @@ export class Curve {
     const shown = this.pointed ?? this.points[this.points.length - 1];
     context.fillStyle = styleColour("accent");
     dot(context, x(shown.step), y(shown.value), 4);
-    this.last.textContent = `${number(shown.value, decimalsOf(low, high))} at step ${shown.step.toLocaleString("en")}`;
+    const value = number(shown.value, Math.min(6, 2 + ticksOf(low, high).decimals));
+    this.last.textContent = `${value} at step ${shown.step.toLocaleString("en")}`;
     this.canvas.setAttribute("aria-label", `${this.name}: ${this.last.textContent}; ${this.points.length} points`);
   }
 }
@@ -95,9 +96,16 @@ function padded(low, high) {
   return [low >= 0 ? Math.max(0, low - room) : low - room, isShare ? Math.min(100, high + room) : high + room];
 }
 
-/** @param {number} low @param {number} high */
-function decimalsOf(low, high) {
-  return Math.max(0, Math.min(6, 2 - Math.floor(Math.log10(high - low))));
+/** Round numbers between two values, two to four of them. @param {number} low @param {number} high */
+function ticksOf(low, high) {
+  const least = (high - low) / 3;
+  const power = Math.floor(Math.log10(least) + 1e-9);
+  const size = [1, 2, 5, 10].find((one) => one * 10 ** power >= least * (1 - 1e-9)) ?? 10;
+  const step = size * 10 ** power;
+  const decimals = Math.max(0, Math.min(6, size === 10 ? -power - 1 : -power));
+  const first = Math.ceil(low / step - 1e-9);
+  const count = Math.floor(high / step + 1e-9) - first + 1;
+  return { decimals, values: Array.from({ length: count }, (_, place) => (first + place) * step) };
 }
 
 /**
@@ -111,13 +119,13 @@ function drawAxes(context, width, low, high, end, x, y) {
   context.lineWidth = 1;
   context.textAlign = "right";
   context.textBaseline = "middle";
-  for (const share of [0, 0.5, 1]) {
-    const value = low + share * (high - low);
+  const { decimals, values } = ticksOf(low, high);
+  for (const value of values) {
     context.beginPath();
     context.moveTo(LEFT, Math.round(y(value)) + 0.5);
     context.lineTo(width - RIGHT, Math.round(y(value)) + 0.5);
     context.stroke();
-    context.fillText(number(value, decimalsOf(low, high)), LEFT - 6, y(value));
+    context.fillText(number(value, decimals), LEFT - 6, y(value));
   }
   context.textBaseline = "top";
   for (const share of [0, 0.5, 1]) {

@@ -35,11 +35,12 @@ class RunsPage {
     this.title = make("h2", { class: "run-title" });
     this.said = make("p", { class: "quiet" });
     this.curves = make("div", { class: "curves" });
-    this.probe = new ProbeView((step) => {
+    const chosen = (/** @type {string | null} */ step) => {
       studio.go({ step });
       this.draw();
       void this.showProbe().catch((error) => studio.status.fail(error));
-    });
+    };
+    this.probe = new ProbeView(chosen, () => studio.models);
     const about = make("p", { class: "quiet" }, MEASURED);
     const training = make("div", {}, this.title, this.said, about, this.curves);
     this.details = make("div", { class: "run" }, training, this.probe.element);

@@ -1,9 +1,10 @@
 // One sentence at each checkpoint of a run: what the model answered, and what it looked at.
 
-import { wholeNumber } from "../shared/address.js";
+import { addressOf, wholeNumber } from "../shared/address.js";
 import { get, inPath } from "../shared/api.js";
 import { make, reveal, visible, within } from "../shared/dom.js";
 import { HeatMap } from "../shared/heatmap.js";
+import { MARKS } from "../shared/names.js";
 import { Readout } from "../shared/readout.js";
 
 /**
@@ -11,10 +12,17 @@ import { Readout } from "../shared/readout.js";
  * @typedef {import("../shared/types.js").Probe} Probe
  */
 
+/** Tasks whose inputs are texts. */
+const OF_TEXTS = "translation classification tagging masked-language-model language-model text-autoencoder".split(" ");
+
 export class ProbeView {
-  /** @param {(step: string | null) => void} chosen another checkpoint; null: the last one */
-  constructor(chosen) {
+  /**
+   * @param {(step: string | null) => void} chosen another checkpoint; null: the last one
+   * @param {() => import("../shared/types.js").Model[]} models that can be asked
+   */
+  constructor(chosen, models) {
     this.chosen = chosen;
+    this.models = models;
     this.slider = make("input", {
       type: "range",
       min: 0,
@@ -31,11 +39,14 @@ export class ProbeView {
       moved: () => this.read(),
       pinned: () => undefined,
     });
-    this.sentence = make("p", { class: "probe-text" });
+    this.source = make("span", { dir: "auto" });
+    this.ask = make("a", { class: "button small", "data-page": "ask" }, "Ask this text");
+    this.asked = make("p", { class: "probe-source row" }, this.source, this.ask);
+    this.sentence = make("p", { class: "probe-text", dir: "auto" });
     const ways = make("div", { class: "row" }, this.back, this.slider, this.on, this.step);
     const title = make("h2", {}, "One sentence, as it forms");
     const label = { class: "probe", "aria-label": "One sentence over the training" };
-    const shown = [this.sentence, this.map.element, this.readout.element];
+    const shown = [this.asked, this.sentence, this.map.element, this.readout.element];
     this.element = make("section", label, title, ways, ...shown);
     /** @type {number[]} */
     this.probes = []; // steps
@@ -84,11 +95,17 @@ export class ProbeView {
     this.key = key;
     const probe = this.kept.get(key) ?? (await get(`/api/runs/${inPath(run.name)}/probes/${run.probes[place]}`));
     this.kept.set(key, probe);
-    if (key === this.key) this.draw(probe);
+    if (key === this.key) this.draw(run, probe);
   }
 
-  /** @param {Probe} probe */
-  draw(probe) {
+  /** @param {RunDetails} run @param {Probe} probe */
+  draw(run, probe) {
+    const text = OF_TEXTS.includes(run.task) ? textOf(probe.inputs) : "";
+    const model = this.models().find(({ name, input }) => name === run.name && input.kind === "text");
+    reveal(this.asked, text !== "");
+    this.source.textContent = text;
+    reveal(this.ask, model !== undefined);
+    if (model) this.ask.href = addressOf("ask", { m: model.name, t: text });
     this.sentence.textContent = probe.text;
     const weights = probe.weights ?? [];
     for (const one of [this.map.element, this.readout.element]) reveal(one, weights.length > 0);
@@ -103,4 +120,12 @@ export class ProbeView {
     const { drawn } = this.map;
     if (drawn) this.readout.show(drawn.matrix, drawn.rows, drawn.columns, drawn.row, drawn.column);
   }
+}
+
+/** What was read, from its tokens; a mark such as the end is no part of it. @param {string[]} tokens */
+function textOf(tokens) {
+  const read = tokens.filter((token) => MARKS[token] === undefined);
+  const isOfPieces = read.some((token) => token.includes("\u2581")) || read.every((token) => [...token].length === 1);
+  if (isOfPieces) return read.join("").replaceAll("\u2581", " ").trim();
+  return read.join(" ").replace(/ (?=[.,;:!?)\]])/g, "");
 }
