@@ -301,7 +301,8 @@ def test_the_scale_can_be_switched(score: str, scale: bool | None, expected: str
     assert ("scaled" in walk) == (expected == "scaled_dot")
     if "scaled" in walk:
         assert walk["scaled"].values.item() == 1.5  # / √4
-        assert walk["scaled"].title == "Score / √4"
+        assert (walk["scores"].title, walk["scores"].equation) == ("Dot products", "Q Kᵀ")
+        assert (walk["scaled"].title, walk["scaled"].equation) == ("Scores", "E = Q Kᵀ / √D, D = 4")
 
 
 def test_a_scale_of_ones_own_is_written_as_it_is() -> None:
@@ -428,9 +429,12 @@ def test_a_temperature_divides_the_scores() -> None:
     given = {"queries": [[2.0, 0.0, 0.0, 0.0]], "keys": [[3.0, 0, 0, 0], [1.0, 0, 0, 0]], "values": [[1.0], [2.0]]}
     walk = walkthrough(**given, temperature=3.0)  # scores 6 and 2; divided by √4 · 3: 1 and 1/3
     assert agree(walk["scaled"].values[0], [1, 1 / 3])
-    assert walk["scaled"].title == "Score · 0.166667"
+    assert walk["scaled"].equation == "E = Q Kᵀ / (√D · T), D = 4, T = 3"
     plain = walkthrough(**given, score="dot", temperature=0.5)
     assert agree(plain["scaled"].values[0], [12, 4])
+    assert plain["scaled"].equation == "E = Q Kᵀ / T, T = 0.5"
+    own = walkthrough(**given, score=ScaledDot(0.25), temperature=2.0)
+    assert own["scaled"].equation == "E = 0.25 · Q Kᵀ / T, T = 2"
     same = walkthrough(**given, temperature=1.0)["weights"].values
     assert torch.equal(same, walkthrough(**given)["weights"].values)
     for wrong in (0.0, -1.0, math.inf, math.nan):

@@ -19,7 +19,7 @@ from saccade.serving import Limits, Models
 READ = """() => Object.fromEntries([...document.querySelectorAll('.step')].map(step => [step.dataset.step,
   [...step.querySelectorAll('tbody tr')].map(row =>
     [...row.querySelectorAll('td[data-row]')].map(cell => cell.title))]))"""
-GLOWING = """() => [...document.querySelectorAll('[data-glow]')].map(cell =>
+GLOWING = """() => [...document.querySelectorAll('.step [data-glow]')].map(cell =>
   [cell.closest('.step').dataset.step, Number(cell.dataset.row), Number(cell.dataset.column)])"""
 LIT = GLOWING.replace("data-glow", "data-lit")
 
@@ -117,6 +117,9 @@ def test_a_computed_number_is_changed_and_put_back(open_studio: OpenStudio) -> N
     page.reload()
     page.wait_for_selector("[data-step=weights] [data-changed]")
     weighted = ChangedNumber(step="weighted", place=(2, 1, 0), value=-7)
+    chooser = page.get_by_role("combobox", name="The query whose weighted values are shown")
+    expect(chooser).to_have_value("2")  # the address has the query too
+    chooser.select_option("0")
     assert_same(page, explained({"changed": (score, weight, weighted)}))
     page.get_by_role("button", name="Restore row input 1, column input 3 of Weights").click()
     expect(note).to_have_text("")
@@ -317,14 +320,14 @@ def test_temperature(open_studio: OpenStudio) -> None:
     page = open_studio("/walk?x=retrieval")
     page.get_by_label("Temperature").fill("1")
     page.wait_for_function("() => new URL(location.href).searchParams.get('temp') === '2'")
-    expect(page.locator(".walk-choices .mono")).to_have_text("2.00")
-    page.wait_for_function("() => document.querySelector('[data-step=scaled] h2').textContent.includes('·')")
+    expect(page.locator(".walk-choices .mono")).to_have_text("2.000")
+    page.wait_for_function("() => document.querySelector('[data-step=scaled] .equation').textContent.includes('T = 2')")
     assert_same(page, explained({"temperature": 2.0}, "retrieval"))
     page.reload()
     page.wait_for_selector(".step[data-step=sum]")
     assert_same(page, explained({"temperature": 2.0}, "retrieval"))
     page.get_by_role("button", name="As it was").click()
-    page.wait_for_function("() => !document.querySelector('[data-step=scaled] h2').textContent.includes('·')")
+    page.wait_for_function("() => !document.querySelector('[data-step=scaled] .equation').textContent.includes('T = 2')")
     assert_same(page, explained(name="retrieval"))
 
 
@@ -491,3 +494,19 @@ def test_tab_leads_through_all_numbers_and_on(open_studio: OpenStudio) -> None:
     page.get_by_label("Temperature").focus()
     page.keyboard.press("Shift+Tab")
     assert page.evaluate(label) == "mask"
+
+
+def test_an_edited_number_stays_in_its_column_and_its_query_is_chosen(open_studio: OpenStudio) -> None:
+    """Wrong before: the way back pushed the number out of its column, and another query stayed marked."""
+    page = open_studio("/walk?x=retrieval&temp=4&row=2")
+    chosen = page.locator(".step[data-step=queries] tr[data-chosen] th")
+    expect(chosen).to_have_text("token 3")
+    number = page.get_by_label("Queries, row token 2, column 1")
+    box = number.bounding_box()
+    number.fill("1.5")
+    expect(page.get_by_role("button", name="Restore row token 2, column 1 of Queries")).to_be_visible()
+    assert number.bounding_box() == box
+    expect(chosen).to_have_text("token 2")
+    expect(page.locator("[data-block=powers] [data-glow]")).not_to_have_count(0)
+    page.get_by_label("Scores, row token 2, column token 1").hover()
+    expect(page.locator(".walk .arithmetic")).to_have_text("9.28 / (√3 · 4) = 1.339")

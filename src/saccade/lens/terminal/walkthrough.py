@@ -119,12 +119,20 @@ def _query_columns(walk: Walkthrough, query: int, width: int) -> Iterator[_Colum
         yield from _vector("tanh(q + k)", _texts(walk["compared"].values[query], walk["compared"].values), room)
     yield _numbers("score", walk["scores"], query)
     if "scaled" in walk:
-        yield _numbers(walk["scaled"].title.lower(), walk["scaled"], query)
+        yield _numbers(_scaled_header(walk["scaled"].equation), walk["scaled"], query)
     if "masked" in walk:
         yield _numbers("masked", walk["masked"], query)
     yield _numbers(walk.weights, walk["weights"], query)
     yield from _vector(f"{walk.weights} · v", _texts(names["weighted"][query], names["weighted"]), room)
     yield from _vector("sum", _only_at(own, keys, names["sum"], query), room, style="bold green")
+
+
+def _scaled_header(equation: str) -> str:
+    """Return what was done to a score, from the equation of the step: "score / √3"."""
+    formula, *given = equation.removeprefix("E = ").split(", ")
+    for letter, number in (one.split(" = ") for one in given):
+        formula = formula.replace(letter, number)
+    return formula.replace("Q Kᵀ", "score")
 
 
 def _found(total: Step, query: int) -> str:

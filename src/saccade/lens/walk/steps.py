@@ -80,10 +80,12 @@ def weight_steps(
     key_labels: tuple[str, ...],
     changes: Changes,
     W_score: Float[Tensor, "D 1"] | None = None,
+    temperature: float | None = None,
 ) -> list[Step]:
     """Return the steps from scores to weights, as ``attend`` computes them.
 
-    They are the scores, then the scaled, biased and masked scores as far as they apply, and the weights.
+    They are the scores (or the dot products and what they are divided by), then the biased and masked scores as far as
+    they apply, and the weights. ``temperature`` is a part of the score's scale, which its equation names.
     """
     rows, columns = range(len(query_labels)), range(len(key_labels))
     steps: list[Step] = []
@@ -95,14 +97,17 @@ def weight_steps(
     compared = Dot() if isinstance(call.score, ScaledDot) else call.score
     plain = replace(call, score=compared, mask=None, bias=None)
     if W_score is None:
-        scores = add("scores", "Scores", score_line(compared), plain.scores(rows, columns)[0, 0])
+        title, line = "Scores", score_line(compared)
+        if isinstance(call.score, ScaledDot):  # the scores are what softmax is taken of
+            title, line = "Dot products", Line("Q Kᵀ", line.code)
+        scores = add("scores", title, line, plain.scores(rows, columns)[0, 0])
     else:
         steps += additive_steps(call, W_score, query_labels, key_labels, changes)
         line = Line("E_ij = w·tanh(q_i + k_j)", "scores = (compared @ W_score)[..., 0]")
         scores = add("scores", "Scores", line, (steps[-1].values @ W_score)[..., 0])
     if isinstance(call.score, ScaledDot):
-        title, line = _scaling(call.score, call.query.shape[-1])
-        scores = add("scaled", title, line, scores * call.score.as_product(call.query, call.key).scale)
+        line = _scaling(call.score, call.query.shape[-1], temperature)
+        scores = add("scaled", "Scores", line, scores * call.score.as_product(call.query, call.key).scale)
     if isinstance(call.bias, Tensor):
         line = Line("E + B", f"biased = {steps[-1].name} + bias")
         bias = _given("bias", "Bias", "B", call.bias[0, 0], query_labels)
@@ -131,7 +136,13 @@ def additive_steps(
 
 
 def head_steps(
-    call: Call, value: Tensor, head: int, mask_name: str, query_labels: tuple[str, ...], key_labels: tuple[str, ...]
+    call: Call,
+    value: Tensor,
+    head: int,
+    mask_name: str,
+    query_labels: tuple[str, ...],
+    key_labels: tuple[str, ...],
+    temperature: float | None = None,
 ) -> list[Step]:
     """Return the steps of one of several heads, from its scores to its output Z (lecture 003).
 
@@ -141,7 +152,7 @@ def head_steps(
     columns = f"[:, {head * width}:{(head + 1) * width}]"
     own = re.compile(r"\b(scores|scaled|masked|weights)\b")
     steps = []
-    for step in weight_steps(call, mask_name, query_labels, key_labels, Changes(None)):
+    for step in weight_steps(call, mask_name, query_labels, key_labels, Changes(None), temperature=temperature):
         code = own.sub(rf"\g<1>{head}", re.sub(r"\b(queries|keys)\b", rf"\g<1>{columns}", step.code))
         title, equation = f"Head {head}: {step.title.lower()}", f"{step.equation} (head {head})"
         steps.append(replace(step, name=f"{step.name}{head}", title=title, equation=equation, code=code))
@@ -179,12 +190,18 @@ def _with_sums(weights: Step) -> Step:
     return replace(weights, row_notes=notes)
 
 
-def _scaling(score: ScaledDot, width: int) -> tuple[str, Line]:
-    """Return the title and the line of the scaled scores."""
+def _scaling(score: ScaledDot, width: int, temperature: float | None) -> Line:
+    """Return the line of the scaled scores, which names what the dot products are divided by."""
     if score.scale is None:
-        line = Line(f"E = Q Kᵀ / √D, D = {width}", f"scaled = scores / math.sqrt({width})")
-        return f"Score / √{width}", line
-    return f"Score · {score.scale:g}", Line(f"E = {score.scale:g} · Q Kᵀ", f"scaled = scores * {score.scale!r}")
+        return Line(f"E = Q Kᵀ / √D, D = {width}", f"scaled = scores / math.sqrt({width})")
+    code = f"scaled = scores * {score.scale!r}"
+    if temperature is None:
+        return Line(f"E = {score.scale:g} · Q Kᵀ", code)
+    if math.isclose(score.scale * temperature, 1):
+        return Line(f"E = Q Kᵀ / T, T = {temperature:g}", code)
+    if math.isclose(score.scale * temperature * math.sqrt(width), 1):
+        return Line(f"E = Q Kᵀ / (√D · T), D = {width}, T = {temperature:g}", code)
+    return Line(f"E = {score.scale * temperature:g} · Q Kᵀ / T, T = {temperature:g}", code)
 
 
 def sum_steps(

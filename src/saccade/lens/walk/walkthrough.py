@@ -128,7 +128,9 @@ def walkthrough(
     query, key, value = (step.values for step in steps[-3:])
     added = _resolve_bias(bias, len(query), len(key))
     call = Call(query[None, None], key[None, None], compared, weighting, rule, added)
-    steps += _attention_steps(call, value, heads, given.get("W_output"), mask_name, labels, changes, vector)
+    steps += _attention_steps(
+        call, value, heads, given.get("W_output"), mask_name, labels, changes, vector, temperature
+    )
     changes.check_steps(steps)
     names = _name(compared), _name(call.weights), mask_name
     return Walkthrough(tuple(_finished(step, value_names) for step in steps), *labels, *names)
@@ -143,16 +145,17 @@ def _attention_steps(
     labels: tuple[tuple[str, ...], tuple[str, ...]],
     changes: Changes,
     vector: Tensor | None,
+    temperature: float | None,
 ) -> list[Step]:
     """Return the steps from the scores to the output; the heads divide the columns, and their sums are joined."""
     if num_heads == 1:
-        steps = weight_steps(call, mask_name, *labels, changes, vector)
+        steps = weight_steps(call, mask_name, *labels, changes, vector, temperature)
         return steps + sum_steps(steps[-1].values, value, W_output, *labels, changes)
     steps, ends = [], []
     parts = (part.chunk(num_heads, dim=-1) for part in (call.query, call.key, value))
     for head, (query, key, own_value) in enumerate(zip(*parts, strict=True)):
         own = replace(call, query=query, key=key)
-        steps += head_steps(own, own_value, head, mask_name, *labels)
+        steps += head_steps(own, own_value, head, mask_name, *labels, temperature)
         ends.append(steps[-1])
     return steps + joined_steps(ends, W_output, labels[0])
 

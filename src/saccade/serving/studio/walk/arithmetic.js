@@ -35,7 +35,7 @@ export function arithmeticOf(steps, name, row, column, block) {
   const end = ` = ${digits(value)}`;
   if (name === "weights") return softmaxOf(step, one, column) + end;
   if (name === "sum" && parts.length === 1) return termsOf(one.map(digits)) + end;
-  if (name === "scaled") return `${digits(one[0])} · ${digits(factorOf(steps))}${end}`;
+  if (name === "scaled") return `${digits(one[0])}${scalingOf(step)}${end}`;
   if (!other) return digits(value);
   if (name === "biased") return `${digits(one[0])} + ${digits(other[0])}${end}`;
   const total = one.reduce((sum, each, place) => sum + each * other[place], 0);
@@ -52,13 +52,13 @@ function isTyped(step, row, column, block) {
   return step.changed.some((one) => one.join() === place);
 }
 
-/** What scores are multiplied by. @param {Step[]} steps @returns {number} */
-function factorOf(steps) {
-  const [scores, scaled] = ["scores", "scaled"].map((wanted) => steps.find(({ name }) => name === wanted));
-  for (const [row, values] of scores?.values.entries() ?? [])
-    for (const [column, score] of values.entries())
-      if (score && scaled && !isTyped(scaled, row, column, 0)) return scaled.values[row][column] / score;
-  return 1;
+/** What is done to a dot product, as the equation of the scores says it: " / (√3 · 4)". @param {Step | undefined} step */
+function scalingOf(step) {
+  const [formula, ...given] = (step?.equation ?? "").replace(/ \(head \d+\)$/, "").split(", ");
+  const values = Object.fromEntries(given.map((one) => one.split(" = ")));
+  const [before, after] = formula.replace(/^E = /, "").split("Q Kᵀ");
+  const factor = before ? ` · ${before.replace(" · ", "")}` : "";
+  return factor + after.replace(/[DT]/g, (letter) => values[letter] ?? letter);
 }
 
 /** @param {Step | undefined} step @param {number[]} scores @param {number} column */

@@ -38,7 +38,7 @@ export class WalkChoices {
     this.codes = make("input", { type: "checkbox", onchange: () => coded(this.codes.checked) });
     this.reset = make("button", { type: "button", class: "small", onclick: reset }, "As it was");
     const labelled = this.selects.map((select) => make("label", { class: "check" }, select.dataset.name ?? "", select));
-    const warmth = make("label", { class: "check" }, "temperature", this.warmth, this.warmthSaid);
+    const warmth = make("label", { class: "check" }, "temperature T", this.warmth, this.warmthSaid);
     const code = make("label", { class: "check" }, this.codes, "code");
     this.element = make("div", { class: "row walk-choices" }, start, ...labelled, warmth, code);
   }
@@ -54,7 +54,7 @@ export class WalkChoices {
     if (!mask.value) mask.value = "none";
     const temperature = Number(parts.temp ?? 1) || 1;
     this.warmth.value = String(Math.log2(temperature));
-    this.warmthSaid.textContent = number(temperature, 2);
+    this.warmthSaid.textContent = number(temperature, 3);
     this.warmth.disabled = !["dot", "scaled_dot"].includes(walk.score);
   }
 }

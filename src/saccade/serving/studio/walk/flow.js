@@ -39,7 +39,7 @@ const FEEDS = [
 /** What scores are made of only if nothing comes between. @type {Record<string, true>} */
 const COMPARED = { queries: true, keys: true };
 const NAMESPACE = "http://www.w3.org/2000/svg";
-const SIZES = [0.8, 1.4]; // of type: smaller is scrolled, larger is not needed in a lecture hall
+const SIZES = [0.8, 2]; // of type: smaller is scrolled, larger is not needed in a lecture hall
 const BELOW = 84; // pixels for what is read out
 const AROUND = 7; // pixels between a line and the block that it goes round
 

@@ -1,5 +1,6 @@
 // The Walk page: attention number by number on one screen; if the user changes a number, all later steps follow.
 
+import { wholeNumber } from "../shared/address.js";
 import { Refused, get, isStopped, post } from "../shared/api.js";
 import { make, reveal } from "../shared/dom.js";
 import { ArchitectureView } from "./architecture.js";
@@ -10,7 +11,7 @@ import { Flow } from "./flow.js";
 import { madeOf } from "./links.js";
 import { softmaxBlock } from "./softmax.js";
 import { FROM_MODEL, NO_EDITS, WalkSource } from "./source.js";
-import { StepView } from "./step.js";
+import { OF_QUERIES, StepView } from "./step.js";
 
 /**
  * @typedef {import("../shared/types.js").Studio} Studio
@@ -80,7 +81,6 @@ class WalkPage {
 
   /** @param {Record<string, string | null>} parts @param {"push" | "replace"} [how] */
   change(parts, how = "replace") {
-    if ("x" in parts) this.block = 0;
     this.studio.go(parts, how);
     void this.follow(this.studio.parts());
   }
@@ -137,8 +137,9 @@ class WalkPage {
   async start(parts, signal) {
     const origin = this.source.originOf(parts);
     const isOther = origin !== this.origin;
+    const preset = this.presets?.[origin] ?? this.presets?.projection ?? {};
     if (isOther && parts.from === FROM_MODEL) [this.base, this.block] = await this.source.take(parts, signal);
-    else if (isOther) this.base = this.presets?.[origin] ?? this.presets?.projection ?? {};
+    else if (isOther) [this.base, this.block] = [preset, wholeNumber(parts.row, 0)];
     if (isOther) this.opened = "";
     this.origin = origin;
     return isOther;
@@ -152,15 +153,12 @@ class WalkPage {
     this.choices.show(walk, parts);
     const known = new Map(this.views.map((view) => [view.name, view]));
     this.views = walk.steps.map(({ name }) => known.get(name) ?? this.stepView());
-    const edits = readEdits(parts);
-    walk.steps.forEach((step, place) =>
-      this.views[place].show(step, this.block, edits, mayGlow, step.name === this.opened),
-    );
-    const powers = softmaxBlock(walk, this.block);
-    const blocks = this.views.map(({ name, element }) => ({ name, element }));
+    for (const [place, step] of walk.steps.entries())
+      this.views[place].show(step, this.block, readEdits(parts), mayGlow, step.name === this.opened);
+    const powers = softmaxBlock(walk, this.block, mayGlow ? this.powers : null);
     this.powers?.remove();
     this.powers = powers;
-    this.flow.show(blocks);
+    this.flow.show(this.views.map(({ name, element }) => ({ name, element })));
     if (powers) this.flow.columns[3].append(powers);
     this.flow.draw();
     this.read();
@@ -172,6 +170,7 @@ class WalkPage {
   stepView() {
     return new StepView({
       edited: (name, place, value, isFirst) => {
+        if (OF_QUERIES.has(name)) this.block = place[0]; // what follows from it is shown
         this.change({ e: withEdit(this.edits(), { name, place, value }) }, isFirst ? "push" : "replace");
       },
       returned: (name, place) => {
@@ -200,6 +199,7 @@ class WalkPage {
 
   /** The same walk, seen otherwise. @param {{block?: number, opened?: string}} seen */
   again({ block = this.block, opened = this.opened }) {
+    if (block !== this.block) this.studio.go({ row: String(block), w: null });
     [this.block, this.opened] = [block, opened];
     if (this.walk) this.draw(this.walk, this.studio.parts(), false);
   }

@@ -2,6 +2,7 @@
 
 import { make, named, number } from "../shared/dom.js";
 import { picture } from "../shared/ramp.js";
+import { glow } from "./numbers.js";
 
 /**
  * @typedef {import("../shared/types.js").Step} Step
@@ -32,19 +33,27 @@ export function powersOf(walk) {
   return { powers, sums: powers.map((/** @type {number[]} */ row) => row.reduce((sum, one) => sum + one, 0)) };
 }
 
-/** The block between scores and weights. @param {Walkthrough} walk @param {number} row the chosen query */
-export function softmaxBlock(walk, row) {
+/**
+ * The block between scores and weights.
+ * @param {Walkthrough} walk @param {number} row the chosen query
+ * @param {HTMLElement | null} before the block as it was: numbers that are others now glow
+ */
+export function softmaxBlock(walk, row, before) {
   const found = powersOf(walk);
   const scores = scoresOf(walk.steps);
   if (!found || !scores) return null;
   const { powers, sums } = found;
   const isLarge = powers.length > MOST.rows || (powers[0]?.length ?? 0) > MOST.columns;
-  const equation = make("p", { class: "equation" }, "e^(score − largest of its row)");
+  const equation = make("p", { class: "equation" }, "e^(score − largest of its row): the same shares as of e^score");
   const said = make("div", { class: "said" }, make("h2", {}, "Powers and sum"), equation);
   const label = { class: "step-like", "aria-label": "Powers and their sum", "data-block": "powers" };
   const sum = `Σ of «${named(scores.row_labels[row] ?? "")}» = ${number(sums[row] ?? 0, DIGITS)}`;
   const shown = isLarge ? [coloursOf(powers), make("small", {}, sum)] : [tableOf(scores, powers, sums)];
-  return make("section", label, said, ...shown);
+  const block = make("section", label, said, ...shown);
+  const old = [...(before?.querySelectorAll("td") ?? [])].map(({ title }) => title);
+  const cells = [...block.querySelectorAll("td")];
+  if (old.length === cells.length) cells.forEach((cell, at) => cell.title !== old[at] && glow(cell));
+  return block;
 }
 
 /** @param {number[][]} powers */

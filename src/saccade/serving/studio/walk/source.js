@@ -15,8 +15,8 @@ import { keyName } from "../shared/names.js";
 
 /** @type {Record<string, string>} */
 const TITLES = {
-  projection: "From inputs: three words, three matrices",
-  retrieval: "From queries, keys and values: three tokens",
+  projection: "Inputs: three words, three matrices",
+  retrieval: "Queries, keys and values: three tokens",
   retrieval4: "The same with a fourth token",
   dictionary: "A dictionary: hard look-up",
   additive: "The additive score",
@@ -27,7 +27,7 @@ export const FROM_MODEL = "model";
 export const NO_EDITS = { e: null, mask: null, score: null, weights: null, temp: null };
 /** What was changed on the Ask page before a head was taken from there. */
 const NO_CHANGES = { n: null, off: null, cut: null, swap: null };
-const NOTHING = { x: null, from: null, t: null, a: null, h: null, how: null, seed: null };
+const NOTHING = { row: null, w: null, x: null, from: null, t: null, a: null, h: null, how: null, seed: null };
 
 export class WalkSource {
   /** @param {Studio} studio @param {(parts: Record<string, string | null>) => void} chosen */

@@ -22,7 +22,7 @@ import { NumberTable } from "./table.js";
  */
 
 /** Steps with a row for each query; that of the chosen one is marked. */
-const OF_QUERIES = new Set(["queries", "scores", "scaled", "biased", "masked", "weights", "sum", "output"]);
+export const OF_QUERIES = new Set(["queries", "scores", "scaled", "biased", "masked", "weights", "sum", "output"]);
 /** What some steps hold, told under the pointer. @type {Record<string, string>} */
 const TOLD = { queries: GLOSSARY.query, keys: GLOSSARY.key, weights: GLOSSARY.weight };
 const MOST = { rows: 6, columns: 5 }; // of a block that shows its numbers at once
