@@ -14,6 +14,7 @@ import { colourOf, isDarkInk } from "../shared/ramp.js";
  * @property {number | null} step  so many are written; null: all
  * @property {((word: number) => void) | null} chosen
  * @property {number | null} pinned
+ * @property {number | null} told  the word whose change is told: the pinned one, or that of the chosen word of the text
  */
 
 const TAG_COLOURS = 8; // in the style sheet: tag-0 ... tag-7

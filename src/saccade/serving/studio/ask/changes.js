@@ -2,7 +2,7 @@
 
 import { cutAt, cutKeys, keyNames, linksAt, readAs, wordsAt } from "./cells.js";
 import { isEdited, writeLinks } from "./state.js";
-import { Swap } from "./swap.js";
+import { Swap, wordOfText } from "./swap.js";
 import { probabilityTable } from "./headline.js";
 import { choice, make, reveal, setChoice, shortened, visible } from "../shared/dom.js";
 import { keyName } from "../shared/names.js";
@@ -27,7 +27,8 @@ export class Changes {
       this.swapping.open = false;
       changed({ swap, n: null }, "push");
     });
-    this.swapping = make("details", { class: "popup" }, make("summary", {}, "swap a word"), this.swap.element);
+    const offered = { class: "popup", ontoggle: () => this.swapping.open && this.offerSwap() };
+    this.swapping = make("details", offered, make("summary", {}, "swap a word"), this.swap.element);
     this.nothing = make("span", { class: "quiet" }, NOTHING);
     this.chips = make("ul", { class: "chips", "aria-label": "What is changed" });
     this.weights = choice(
@@ -100,6 +101,13 @@ export class Changes {
   headKey() {
     if (!this.given || !/^\d+$/.test(this.given.settled.head)) return null;
     return `${this.given.settled.attention.name}:${this.given.settled.head}`;
+  }
+
+  /** The word that is chosen is the first that can be swapped. */
+  offerSwap() {
+    if (!this.given || this.given.state.swap) return;
+    const word = wordOfText(this.given.look, this.given.settled, this.cell);
+    if (word) this.swap.prefer(word);
   }
 
   toggleHead() {

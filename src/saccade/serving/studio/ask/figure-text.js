@@ -4,7 +4,7 @@ import { isOfPatches } from "./pictured.js";
 import { isEdited } from "./state.js";
 import { shortened, visible } from "../shared/dom.js";
 import { stackOf } from "../shared/api.js";
-import { headName, layerName } from "../shared/names.js";
+import { MARKS, headName, layerName } from "../shared/names.js";
 
 /**
  * @typedef {import("../shared/types.js").Look} Look
@@ -89,22 +89,28 @@ export function writesNote(look, settled, row) {
 
 /**
  * The strongest cell that tells something: a word that looks at itself does not, nor the start of a text that is read
- * from left to right, which has nothing else to look at and is looked at for want of anything better.
- * @param {Matrix} matrix @param {Settled} settled
+ * from left to right, which has nothing else to look at and is looked at for want of anything better. Between the words
+ * of a text, a link to a neighbour tells less than one that reaches further, and one to a full stop tells least.
+ * @param {Matrix} matrix @param {Settled} settled @param {boolean} isOfWords weights between the words of a text
  */
-export function tellingCell(matrix, { attention, head }) {
+export function tellingCell(matrix, { attention, head, rows, columns: labels }, isOfWords) {
   const { values, columns } = matrix;
   const isSelf = attention.rows === attention.columns && head !== "alignment";
   const isCausal = isSelf && attention.kind === "causal";
-  let [best, any] = [-1, 0];
+  const isWord = (/** @type {string} */ label) => MARKS[label] === undefined && /[\p{L}\p{N}]/u.test(label);
+  let [far, best, any] = [-1, -1, 0];
+  const isMore = (/** @type {number} */ one, /** @type {number} */ other) => {
+    return Math.abs(values[one]) > (other < 0 ? 0 : Math.abs(values[other]));
+  };
   for (let place = 0; place < values.length; place += 1) {
     const [row, column] = [Math.floor(place / columns), place % columns];
-    const size = Math.abs(values[place]);
-    if (size > Math.abs(values[any])) any = place;
+    if (isMore(place, any)) any = place;
     if ((isSelf && row === column) || (isCausal && (row === 0 || column === 0))) continue;
-    if (size > (best < 0 ? 0 : Math.abs(values[best]))) best = place;
+    if (isMore(place, best)) best = place;
+    if (!isSelf || !isOfWords || Math.abs(row - column) < 2 || !isMore(place, far)) continue;
+    if (isWord(rows[row]) && isWord(labels[column])) far = place;
   }
-  const chosen = best < 0 ? any : best;
+  const chosen = far >= 0 ? far : best >= 0 ? best : any;
   return { row: Math.floor(chosen / columns), column: chosen % columns };
 }
 

@@ -122,7 +122,8 @@ export class Figure {
    */
   place(look, settled, state, matrix) {
     const isOfClass = look.image?.class_token && settled.view === "picture";
-    const first = isOfClass ? { row: 0, column: bestColumn(matrix, 0) } : tellingCell(matrix, settled);
+    const isOfWords = !look.image && !this.isDifference;
+    const first = isOfClass ? { row: 0, column: bestColumn(matrix, 0) } : tellingCell(matrix, settled, isOfWords);
     const last = Math.min(matrix.rows, this.upTo) - 1;
     const wanted = Number.isFinite(this.upTo) ? last : (state.row ?? first.row); // stepping goes along
     const row = within(wanted, 0, last);

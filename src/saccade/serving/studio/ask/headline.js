@@ -1,6 +1,7 @@
 // The answer of the model with the current changes, next to the original answer and its probability.
 
 import { alternativesElement, answerElement, differing } from "./answers.js";
+import { tokensOfWord } from "./writing.js";
 import { make, percent, reveal, shortened, visible } from "../shared/dom.js";
 
 /**
@@ -47,7 +48,8 @@ export class Headline {
     if (changed) this.was.replaceChildren(...before(look, changed));
     const fresh = changed && !isDrawn ? freshChances(look, changed) : null;
     const whose = fresh ? "" : ` probability of ${isDrawn ? "the likeliest answer" : "the answer"} before`;
-    this.probability.replaceChildren(...(changed ? changedParts(changed, whose) : plainParts(look)));
+    const told = changed ? chosenPart(look, changed, writing.told) : null;
+    this.probability.replaceChildren(...(changed ? changedParts(changed, whose, told) : plainParts(look)));
     reveal(this.fresh, fresh !== null);
     this.fresh.replaceChildren(...(fresh ? [chances(fresh), make("small", {}, " probability")] : []));
   }
@@ -84,20 +86,37 @@ export function chances([one, other]) {
   return make("b", { class: "mono", title: WHOLE }, text);
 }
 
-/** How probable the old answer was, and is now. @param {Look} changed @param {string} which answer that is */
-function changedParts(changed, which) {
+/**
+ * How probable the old answer was, and is now.
+ * @param {Look} changed @param {string} which answer that is @param {Part | null} chosen the word that is chosen
+ * @typedef {{token: string, one: number, other: number}} Part  of an answer, before and after
+ */
+function changedParts(changed, which, chosen) {
   const pair = oldChances(changed);
   const { change } = changed;
   if (!change || !pair) return [];
-  const moved = mostMoved(change.before);
+  const moved = chosen ?? mostMoved(change.before);
   const told = chances(pair);
   told.classList.add("moved");
+  const where = moved && `; ${chosen ? "at" : "most at"} «${shortened(visible(moved.token), 24)}»: `;
   return [
     told,
     make("small", {}, which),
-    moved && make("small", { class: "moved-most" }, `; most at «${shortened(visible(moved.token), 24)}»: `),
+    moved && make("small", { class: "moved-most" }, where),
     moved && make("span", { class: "mono" }, `${percent(moved.one)} → ${percent(moved.other)}`),
   ].filter((part) => part !== null);
+}
+
+/**
+ * The word of the old answer that is chosen; null: none is, or the answer has only one.
+ * @param {Look} look @param {Look} changed @param {number | null} word @returns {Part | null}
+ */
+function chosenPart(look, { change }, word) {
+  const { tokens = [], before: old = [], after: now = [] } = change?.before ?? {};
+  const its = (tokens.length > 1 && tokensOfWord(look, word)?.filter((place) => place in tokens)) || [];
+  if (!its.length) return null;
+  const [one, other] = [old, now].map((logs) => together(its.map((place) => logs[place])));
+  return { token: its.map((place) => tokens[place]).join("").replace(/^\u2581(?=.)/, ""), one, other };
 }
 
 /** The part of an answer whose probability changes most. @param {Scored} scored */

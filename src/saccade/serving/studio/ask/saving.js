@@ -59,7 +59,8 @@ export class Saving {
     const isAlignment = settled.head === "alignment"; // its rows are not those of a head
     this.page = (/** @type {Figure} */ { row, column }) => {
       const more = this.caption().slice(1); // the page has the answer itself
-      if (head && /^\d+$/.test(head)) more.push(`${headName(name, head)} is head ${head} of this page, which counts from 0`);
+      const isOne = /^\d+$/.test(settled.head);
+      if (isOne) more.push(`${headName(name, settled.head)} is head ${head} of this page, which counts from 0`);
       const note = more.join(" · ").slice(0, MOST_NOTE);
       const cell = isAlignment ? {} : { row, column };
       return `/api/looks/${inPath(look.id ?? "")}/export?${query({ ...parts, ...cell, note })}`;

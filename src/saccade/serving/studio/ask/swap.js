@@ -5,6 +5,8 @@ import { make, reveal, shortened } from "../shared/dom.js";
 /**
  * @typedef {object} Place  a word with enough context to identify it
  * @property {string} label
+ * @property {string} word
+ * @property {number} which  of the words that are the same, from 0
  * @property {string} phrase
  * @property {string} before  what comes before the word in the phrase
  * @property {string} after
@@ -48,6 +50,26 @@ export class Swap {
     if (!swap || place.phrase !== wanted || document.activeElement === this.fresh) return;
     this.fresh.value = swap[1].slice(place.before.length, swap[1].length - place.after.length);
   }
+
+  /** Offers this word to be replaced. @param {{word: string, which: number}} wanted */
+  prefer({ word, which }) {
+    const same = this.places.filter((one) => one.word === word);
+    const place = same.find((one) => one.which === which) ?? same[0];
+    if (place) this.old.value = place.phrase;
+  }
+}
+
+/**
+ * The word of the text that a cell is about: its row, or where the rows are words of the answer, its column.
+ * @param {import("../shared/types.js").Look} look @param {import("./state.js").Settled} settled
+ * @param {{row: number, column: number}} cell @returns {{word: string, which: number} | null}
+ */
+export function wordOfText(look, { attention, words, rows, columns }, { row, column }) {
+  const written = look.alignment && look.attentions.find(({ name }) => name === look.alignment?.name)?.rows;
+  if (!words || attention.columns === written) return null;
+  const [labels, place] = attention.rows === attention.columns ? [rows, row] : [columns, column];
+  const word = labels[place];
+  return word === undefined ? null : { word, which: labels.slice(0, place).filter((one) => one === word).length };
 }
 
 /** @param {string} text @returns {Place[]} */
@@ -64,9 +86,10 @@ function placesOf(text) {
     }
     if (!isOnce(text, phrase())) return [];
     const same = words.filter((one) => one.word === word);
-    const which = same.length > 1 ? ` (${same.findIndex((one) => one.start === start) + 1} of ${same.length})` : "";
+    const which = same.findIndex((one) => one.start === start);
+    const label = shortened(word) + (same.length > 1 ? ` (${which + 1} of ${same.length})` : "");
     const [before, after] = [text.slice(words[first].start, start), text.slice(end, words[last].end)];
-    return [{ label: shortened(word) + which, phrase: phrase(), before, after }];
+    return [{ label, word, which, phrase: phrase(), before, after }];
   });
 }
 

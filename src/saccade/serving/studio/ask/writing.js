@@ -9,6 +9,8 @@ import { writtenWords } from "./written.js";
  * @typedef {import("./state.js").Settled} Settled
  */
 
+const ALIGNED = 0.3; // of a weight that says which word stands for another
+
 /**
  * @param {Look} look whose answer is told @param {AskState} state @param {Settled | null} settled
  * @param {(parts: Record<string, string | null>, how?: "push" | "replace") => void} changed
@@ -27,7 +29,21 @@ export function writingOf(look, state, settled, changed) {
   };
   const isSpelt = words.every((word) => word.length === 1); // buttons for single letters are not useful
   const chosen = !isSpelt && (isOfWords || (settled && look.alignment)) ? pin : null;
-  return { words, step: state.step, chosen, pinned, first, isSpelt };
+  const told = pinned ?? answeredAt(look, state, settled);
+  return { words, step: state.step, chosen, pinned, told, first, isSpelt };
+}
+
+/**
+ * The word of an answer that stands for the chosen word of the text, by the alignment; null: none does.
+ * @param {Look} look @param {AskState} state @param {Settled | null} settled
+ */
+function answeredAt({ alignment, attentions, axes }, { row }, settled) {
+  const aligned = attentions.find(({ name }) => name === alignment?.name);
+  if (!alignment || !aligned || !settled || row === null || settled.attention.rows !== aligned.columns) return null;
+  const word = settled.words ? row : (axes[aligned.columns].words[row] ?? -1);
+  const weights = alignment.values.map((one) => one[word] ?? 0);
+  const most = Math.max(...weights);
+  return most >= ALIGNED ? weights.indexOf(most) : null;
 }
 
 /**
