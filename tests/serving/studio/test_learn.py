@@ -187,11 +187,20 @@ def test_the_look_up_is_that_of_the_library(open_studio: OpenStudio) -> None:
     for value, query in ((0, 0), (-3, 1), (3, 2)):
         slider.fill(str(value))
         page.get_by_label("The query").select_option(str(query))
-        expect(page.locator(".temperature")).to_have_text(f"temperature {2.0**value:.3f}")
+        expect(page.locator(".temperature")).to_have_text(f"temperature T = {2.0**value:.3f}")
         given = EXAMPLES["retrieval"].model_dump(exclude_none=True)
-        given["queries"] = [[one / 2.0**value for one in row] for row in given["queries"]]
-        weights = WalkDocument(**given).walkthrough()["weights"].values[query].tolist()
+        walk = WalkDocument(**given | {"temperature": 2.0**value}).walkthrough()
+        weights = walk["weights"].values[query].tolist()
         expect(page.locator("[data-weight]")).to_have_text([f"{one:.4f}" for one in weights])
+        for column, name in ((4, "scores"), (5, "scaled")):  # q·k, and divided by √d and T, as the formula says
+            shown = page.locator(f".lookup tbody tr:not(.total) td:nth-child({column})").all_inner_texts()
+            assert [float(one.replace("−", "-")) for one in shown] == [
+                round(one, 2) for one in walk[name].values[query].tolist()
+            ]
+    expect(page.locator(".equation")).to_have_text("score = q·k / (√d · T)")
+    page.get_by_role("link", name="Try it yourself").click()  # with the same query and temperature
+    expect(page.locator(".step[data-step=queries] tr[data-chosen] th")).to_have_text("token 3")
+    expect(page.locator(".step[data-step=scaled] .equation")).to_have_text("E = Q Kᵀ / (√D · T), D = 3, T = 8")
 
 
 def test_a_number_says_what_it_is_made_of(open_studio: OpenStudio) -> None:
@@ -228,6 +237,12 @@ def test_a_given_number_is_typed_over_and_what_follows_from_it_changes(open_stud
         np.testing.assert_allclose(shown, walk[name].values.flatten().tolist(), rtol=1e-12)
     assert parts_of(page) == {"s": "attention", "e": "inputs:0:1:2.5"}
     expect(page.get_by_role("link", name="Try it yourself")).to_have_attribute("href", re.compile("e=inputs"))
+    field.press("Control+a")
+    page.keyboard.type("2.")  # what is typed is applied after a moment, and typing goes on
+    expect(page.locator("[data-step=inputs] td[data-row='0'][data-column='1']")).to_have_attribute("title", "2")
+    page.keyboard.type("5")
+    expect(page.locator("[data-step=inputs] td[data-row='0'][data-column='1']")).to_have_attribute("title", "2.5")
+    expect(field).to_have_value("2.5")
     field.fill("much")  # no number: the old one stays
     field.press("Tab")
     expect(field).to_have_value("2.50")
@@ -392,7 +407,7 @@ def test_a_scene_that_is_left_does_not_come_back(open_studio: OpenStudio, runnin
 def test_what_a_scene_shows_is_in_its_address(open_studio: OpenStudio, running: Running) -> None:
     """Wrong before: a query, a step or a sentence was lost when the page was loaded again."""
     page = open_scene(open_studio, running, "look-up&q=2&temp=0.25")
-    expect(page.locator(".temperature")).to_have_text("temperature 0.250")
+    expect(page.locator(".temperature")).to_have_text("temperature T = 0.250")
     expect(page.get_by_label("The query")).to_have_value("1")
     page.get_by_label("The query").select_option("2")
     assert parts_of(page) == {"s": "look-up", "q": "3", "temp": "0.25"}

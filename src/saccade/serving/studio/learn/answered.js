@@ -1,4 +1,4 @@
-// What the model answers in the story: before a link is cut, after it, and with the link cut in one head after the other.
+// What the model answers in the story: before a link is cut, after it, and with the link cut in one head alone.
 
 import { differing } from "../ask/answers.js";
 import { freshChances, oldChances, probabilityOf } from "../ask/headline.js";
@@ -92,7 +92,7 @@ export async function headByHead(place, before, weights, without, isOver) {
   found.textContent = foundOf(changing, largest[0]);
 }
 
-/** @param {number[]} changing the heads whose cut changes the answer @param {number} largest the head with most weight */
+/** @param {number[]} changing heads whose cut changes the answer @param {number} largest the head with most weight */
 function foundOf(changing, largest) {
   if (!changing.length) return "In no head alone does the cut change the answer.";
   const heads = changing.map((head) => `head ${head + 1}`).join(" or ");

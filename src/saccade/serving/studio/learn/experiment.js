@@ -4,19 +4,19 @@ import { make, number } from "../shared/dom.js";
 import { VERDICTS } from "./verdicts.js";
 
 const SAID = { holds: "holds", refuted: "is refuted", undecided: "is undecided" };
-const OTHERS = "Measured in the lab, on small networks made for this experiment, and not on the model that is served here.";
+const OTHERS = "Measured in the lab, on small networks made for this experiment, not on the model that is served here.";
 
 /** What is measured, where its name needs an explanation. @type {Record<string, string>} */
 const PLAINLY = {
   "pronoun-link":
     "The number that decides is the percentage of test sentences in which the head looks most at the word that " +
-    "decides, and the answer becomes the other one if this link is cut; counted for «it» and for «bank», the lower of " +
-    "both. It is that of ordered heads, the first of which was trained to do without the other; in heads trained as " +
-    "usual, both may carry the link, and cutting it in one of them changes fewer answers, as the picture shows.",
+    "decides, and the answer becomes the other one if this link is cut; counted for «it» and for «bank», the lower " +
+    "of both. It is that of ordered heads, the first of which was trained to do without the other; in heads trained " +
+    "as usual, both may carry the link, and cutting it in one of them changes fewer answers, as the picture shows.",
   "weights-and-effects":
-    "The number that decides, the rank correlation, is 1 if a link with a larger weight always matters more, and 0 if " +
-    "the weight says nothing about it. It is a mean over three tasks and very many links: in a single sentence, the " +
-    "link with the largest weight need not be the one that matters most, and in sorting the correlation is smaller.",
+    "The number that decides, the rank correlation, is 1 if a link with a larger weight always matters more, and 0 " +
+    "if the weight says nothing about it. It is a mean over three tasks and very many links: in a single sentence, " +
+    "the link with the largest weight need not be the one that matters most, and in sorting the correlation is smaller.",
 };
 
 /** @param {string} name @returns {HTMLElement} */

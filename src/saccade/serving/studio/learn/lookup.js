@@ -25,7 +25,7 @@ export async function lookUp(stage) {
   });
   const bars = make("table", { class: "numbers lookup" });
   const knobs = make("label", { class: "check" }, "hard", slider, "soft");
-  stage.picture.append(make("div", { class: "row" }, chooser, knobs, said), bars);
+  stage.picture.append(make("div", { class: "row" }, chooser, knobs, said), formulaOf(retrieval), bars);
   let asked = 0;
   const draw = async () => {
     asked += 1;
@@ -33,18 +33,24 @@ export async function lookUp(stage) {
     chooser.value = String(Math.min(wholeNumber(stage.parts().q, 1), retrieval.queries.length) - 1);
     slider.value = String(Math.log2(Number(stage.parts().temp) || 1));
     const temperature = 2 ** Number(slider.value);
-    const queries = retrieval.queries.map((/** @type {number[]} */ row) => row.map((one) => one / temperature));
-    const walk = await post("/api/walkthrough", { ...retrieval, queries }, stage.signal);
+    const walk = await post("/api/walkthrough", { ...retrieval, temperature }, stage.signal);
     if (mine !== asked) return;
-    said.textContent = `temperature ${number(temperature, 3)}`;
+    said.textContent = `temperature T = ${number(temperature, 3)}`;
     bars.replaceChildren(...rowsOf(walk, retrieval, Number(chooser.value)));
-    stage.offer("walk", { x: "retrieval", ...(temperature === 1 ? {} : { temp: String(temperature) }) });
+    const warmth = temperature === 1 ? {} : { temp: String(temperature) };
+    stage.offer("walk", /** @type {Record<string, string>} */ ({ x: "retrieval", row: chooser.value, ...warmth }));
   };
   const temperatureOf = () => String(Number((2 ** Number(slider.value)).toFixed(4)));
   slider.addEventListener("input", () => stage.go({ temp: temperatureOf() }));
   chooser.addEventListener("change", () => stage.go({ q: String(Number(chooser.value) + 1) }));
   await draw();
   return { follow: draw };
+}
+
+/** How a score is computed. @param {import("../shared/types.js").WalkDocument} given */
+function formulaOf({ keys }) {
+  const formula = make("span", { class: "equation" }, "score = q·k / (√d · T)");
+  return make("p", {}, formula, `, with d = ${keys[0].length}, as many numbers as a key has; T is the temperature.`);
 }
 
 /** @param {number} power */
@@ -57,21 +63,22 @@ function powerText(power) {
 function rowsOf(walk, given, query) {
   const step = (/** @type {string} */ name) => walk.steps.find((one) => one.name === name)?.values[query] ?? [];
   const [weights, sum] = [step("weights"), step("sum")];
-  const scores = step("scaled").length ? step("scaled") : step("scores");
+  const [products, scores] = [step("scores"), step("scaled")];
   const powers = scores.map((/** @type {number} */ score) => Math.exp(score));
   const total = powers.reduce((/** @type {number} */ all, /** @type {number} */ power) => all + power, 0);
   const cells = (/** @type {number[]} */ some, /** @type {number} */ digits) =>
     some.map((one) => make("td", { class: "mono" }, number(one, digits)));
-  const titles = ["key", "", "", "score", "e^score", "share of their sum", "value", "", ""];
+  const titles = ["key k", "", "", "q·k", "score", "e^score", "share of their sum", "value", "", ""];
   const head = titles.map((text) => make("th", {}, text));
   const rows = weights.map((/** @type {number} */ weight, /** @type {number} */ key) => {
     const bar = make("span", { class: "share-bar", "--share": String(weight) });
     const told = make("span", { class: "mono", "data-weight": key }, number(weight, 4));
     const share = make("td", { class: "share" }, bar, told);
-    const made = [cells([scores[key]], 2)[0], make("td", { class: "mono" }, powerText(powers[key]))];
+    const power = make("td", { class: "mono power" }, powerText(powers[key]));
+    const made = [...cells([products[key], scores[key]], 2), power];
     return make("tr", {}, ...cells(given.keys[key], 1), ...made, share, ...cells(given.values[key], 1));
   });
-  const answer = make("td", { colspan: 4, class: "answer-name" }, "sum, and what the look-up gives");
+  const answer = make("td", { colspan: 5, class: "answer-name" }, "sum, and what the look-up gives");
   const all = make("td", { class: "mono" }, powerText(total));
   const last = make("tr", { class: "total" }, answer, all, make("td", {}), ...cells(sum, 3));
   return [make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows, last)];

@@ -102,7 +102,7 @@ class LearnPage {
     delete this.picture.dataset.ready;
     this.opened = {};
     this.showWays(scene);
-    await this.studio.status.during("Preparing the scene", async (stopped, progress) => {
+    await this.studio.status.during("Preparing", async (stopped, progress) => {
       stopped.addEventListener("abort", () => mine.abort());
       const opened = await scene.open(this.stage(scene, signal, progress));
       if (signal.aborted) return;

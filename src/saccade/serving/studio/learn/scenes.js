@@ -47,7 +47,7 @@ export const SCENES = [
     name: "attention",
     title: "From inputs to outputs: scores, softmax, sum",
     caption:
-      "Every number is computed from others: point at one to see which, and how. " +
+      "The numbers of the upper row are given, and all others are computed: point at one to see from which, and how. " +
       "Type over a given number, and all that is computed from it changes.",
     open: steps,
   },

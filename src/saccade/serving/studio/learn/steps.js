@@ -2,7 +2,7 @@
 // and typing another one over a given number changes all that is computed from it.
 
 import { get, post } from "../shared/api.js";
-import { make, number, reveal } from "../shared/dom.js";
+import { afterwards, make, number, reveal } from "../shared/dom.js";
 import { colourOf, isDarkInk } from "../shared/ramp.js";
 import { edited, readEdits, withEdit } from "../walk/document.js";
 import { madeOf } from "../walk/links.js";
@@ -16,6 +16,7 @@ import { subscripts } from "../walk/numbers.js";
 
 const GIVEN = ["inputs", "W_query", "W_key", "W_value"];
 const COMPUTED = ["queries", "keys", "values", "scores", "weights", "sum"];
+const PAUSE = 250; // milliseconds after the last key
 const POINT = "Point at a number, or type over one of the upper row.";
 
 class Steps {
@@ -28,7 +29,13 @@ class Steps {
     const back = { type: "button", hidden: true, onclick: () => stage.go({ e: null }) };
     this.back = make("button", back, "Restore the numbers of the lecture");
     for (const kind of ["pointerover", "focusin"]) this.field.addEventListener(kind, (event) => this.point(event));
-    this.field.addEventListener("change", (event) => this.type(event));
+    this.field.addEventListener("change", (event) => this.type(event, true));
+    const typing = afterwards((/** @type {Event} */ event) => this.type(event, false), PAUSE);
+    this.field.addEventListener("input", typing);
+    this.field.addEventListener("focusout", ({ target }) => {
+      const value = target instanceof HTMLInputElement ? typedNumber(target.value) : NaN;
+      if (target instanceof HTMLInputElement && Number.isFinite(value)) target.value = textOf(value);
+    });
     stage.picture.append(this.field, make("div", { class: "row" }, this.said, this.back));
     /** @type {Step[]} */
     this.steps = [];
@@ -54,13 +61,19 @@ class Steps {
   }
 
   draw() {
+    const typed = typedIn(document.activeElement); // before the field goes
     const focused = cellOf(document.activeElement);
     const rows = [GIVEN, COMPUTED].map((names) => {
       const shown = this.steps.filter(({ name }) => names.includes(name));
       return make("div", { class: "blocks" }, ...shown.map((step) => blockOf(step, names === GIVEN)));
     });
     this.field.replaceChildren(...rows);
-    if (focused) this.find(focused, " input")?.focus();
+    const again = focused && /** @type {HTMLInputElement | null} */ (this.find(focused, " input"));
+    again?.focus();
+    if (again && typed && typedNumber(typed.text) === this.valueOf(focused)) {
+      again.value = typed.text; // typing goes on where it was
+      again.setSelectionRange(typed.start, typed.end);
+    }
     this.explain();
   }
 
@@ -77,16 +90,22 @@ class Steps {
     if (cell) this.explain();
   }
 
-  /** @param {Event} event */
-  type(event) {
+  /** @param {Event} event @param {boolean} isFinal */
+  type(event, isFinal) {
     const field = /** @type {HTMLInputElement} */ (event.target);
     const cell = cellOf(field);
-    const value = Number(field.value.replace("−", "-").replace(",", "."));
-    if (!cell) return;
+    const value = typedNumber(field.value);
+    if (!cell || !field.isConnected) return;
     const { name, row, column } = cell;
-    if (field.value.trim() === "" || !Number.isFinite(value)) return this.draw(); // no number: the old one stays
+    if (!Number.isFinite(value) && isFinal) this.draw(); // the old one stays
+    if (!Number.isFinite(value) || value === this.valueOf(cell)) return;
     const e = withEdit(readEdits(this.stage.parts()), { name, place: [row, column], value });
     this.stage.go({ e });
+  }
+
+  /** @param {Cell} cell @returns {number | undefined} */
+  valueOf({ name, row, column }) {
+    return this.steps.find((step) => step.name === name)?.values[row]?.[column];
   }
 
   /** The arithmetic of the number that was pointed at last; what it is made of lights up. */
@@ -113,6 +132,22 @@ export async function steps(stage) {
   return { redraw: () => shown.draw(), follow: () => shown.read() };
 }
 
+/** @param {Element | null} field */
+function typedIn(field) {
+  if (!(field instanceof HTMLInputElement)) return null;
+  return { text: field.value, start: field.selectionStart, end: field.selectionEnd };
+}
+
+/** @param {string} text */
+function typedNumber(text) {
+  return text.trim() === "" ? NaN : Number(text.replace("−", "-").replace(",", "."));
+}
+
+/** @param {number} value */
+function textOf(value) {
+  return number(value, Number.isInteger(value) ? 0 : 2);
+}
+
 /** The number that an element shows. @param {Element | null} element @returns {Cell | null} */
 function cellOf(element) {
   const cell = element?.closest("td[data-row]");
@@ -126,7 +161,7 @@ function blockOf(step, isGiven) {
   const rows = step.values.map((row, at) => {
     const cells = row.map((/** @type {number} */ value, /** @type {number} */ place) => {
       const its = { "data-row": at, "data-column": place, title: String(value) };
-      const text = number(value, Number.isInteger(value) ? 0 : 2);
+      const text = textOf(value);
       const label = `${step.title}, row ${at + 1}, column ${place + 1}`;
       const typed = { type: "text", class: "mono", inputmode: "decimal", "aria-label": label, value: text };
       const cell = make("td", { class: "mono", ...its, tabindex: isGiven ? null : 0 }, text);

@@ -69,7 +69,7 @@ function stripOf(stage, cut, told = (/** @type {number} */ _row) => undefined) {
     now.links = { matrix, ...words, row, column, cut: cuts, where: [name] };
     strip.show(now.links);
   };
-  /** Where the chosen word stands in another text, or what stands in its place. @param {Look} look @param {string} name */
+  /** Where the chosen word is in another text, or what is in its place. @param {Look} look @param {string} name */
   const kept = (look, name) => {
     const { labels } = look.axes[attentionOf(look, name).rows];
     const { rows = [], row = 0 } = now.links ?? {};
@@ -152,7 +152,7 @@ function captionOf(before, look, name, row, column, isCut) {
   const [from, to] = [row, column].map((word) => `«${before.axes[rows].labels[word]}»`);
   const where = `${headCount(heads)} of ${layerName(name)}`;
   if (!isCut)
-    return `Click the scissors on the line from ${from} to ${to}. The model answers again without this link in ${where}.`;
+    return `Click the scissors on the line from ${from} to ${to}. The model answers again, without it in ${where}.`;
   const isSame = look.answer.text === before.answer.text;
   const outcome = isSame ? "the answer stays the same" : "the answer is another one";
   return `Without the link ${from} → ${to} in ${where}, ${outcome}. Click ↺ to restore the link.`;

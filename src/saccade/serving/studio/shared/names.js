@@ -31,6 +31,9 @@ export const GLOSSARY = {
   query: "A query is what a word looks for, as a list of numbers: one row of the matrix.",
   key: "A key is what a word can be found by, as a list of numbers: one column of the matrix.",
   weight: "A weight is the share of its attention that a word gives to another; a row adds up to 1.",
+  score: "A score says how well a query matches a key: their dot product, often divided by √d and a temperature.",
+  softmax: "Softmax turns scores into weights: e to the power of each score, divided by the sum of these powers.",
+  temperature: "A temperature divides the scores: below 1 the largest gets more of the weight, above 1 all get alike.",
   entropy: "Entropy, in bits, says how widely a head looks: 0 at one word alone, 3 at eight words alike.",
 };
 

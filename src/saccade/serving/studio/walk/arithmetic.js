@@ -52,7 +52,7 @@ function isTyped(step, row, column, block) {
   return step.changed.some((one) => one.join() === place);
 }
 
-/** What is done to a dot product, as the equation of the scores says it: " / (√3 · 4)". @param {Step | undefined} step */
+/** What is done to a dot product, as the step's equation says it: " / (√3 · 4)". @param {Step | undefined} step */
 function scalingOf(step) {
   const [formula, ...given] = (step?.equation ?? "").replace(/ \(head \d+\)$/, "").split(", ");
   const values = Object.fromEntries(given.map((one) => one.split(" = ")));
