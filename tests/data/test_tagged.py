@@ -152,7 +152,8 @@ LINE = "{file}, line "
             "a.txt",
             "word pos\na X\n",
             {"word_column": "word", "label_column": "tag"},
-            LINE + "1: there is no column named 'tag'; the line has: 'word', 'pos'.",
+            LINE + "1: there is no column named 'tag'; the line has: 'word', 'pos'; choose columns with "
+            "--columns, by number (such as 0,1) if the file has no header line.",
         ),
         (
             "a.conll",

@@ -553,7 +553,7 @@ def test_a_column_of_other_labels_is_refused(tmp_path: Path) -> None:
     """The columns are in another order than in training, perhaps; scoring refuses such a file too."""
     predictor, path = opened(tagging(toy_sentences(20, seed=1)), {"file": "a.txt"}), tmp_path / "a.txt"
     path.write_text("DET\tthe\nNOUN\tfilm\n")
-    with pytest.raises(FileError, match="most cells of column -1, such as 'the', are not labels of this model; say wi"):
+    with pytest.raises(FileError, match="most cells of column -1, such as 'the', are not labels of this model; add --"):
         predictor.read_file(path)
     predictor.read_otherwise(columns="1,0")
     assert predictor.read_file(path)[0] == [["the", "film"]]

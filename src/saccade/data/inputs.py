@@ -19,6 +19,7 @@ from saccade.data.tables import (
     Column,
     divided,
     find_separator,
+    is_json,
     is_named,
     note_skipped,
     read_columns,
@@ -27,10 +28,9 @@ from saccade.data.tables import (
     split_line,
     table_format,
 )
-from saccade.data.tagged import CONLLU, in_columns, read_tagged, without_labels
 from saccade.errors import FileError, counted
 
-__all__ = ["LabelledFormat", "read_pairs", "read_prompts", "read_texts", "read_words", "suffix_of"]
+__all__ = ["DECIDED_BY", "LabelledFormat", "read_pairs", "read_prompts", "read_texts", "suffix_of"]
 
 #: The number of lines from which the format of a stream is inferred.
 LOOKED_AT = 50
@@ -282,52 +282,6 @@ def _first_cells(path: Path, separator: str, encoding: str) -> list[Any]:
     return []
 
 
-def read_words(
-    path: Path,
-    word_column: str | None,
-    label_column: str | None,
-    *,
-    labels: Collection[str],
-    feature_columns: Sequence[str] = (),
-    separator: str | None = None,
-    encoding: str | None = None,
-    lines: bool = False,
-    has_labels: bool | None = None,
-) -> tuple[list[Any], str]:
-    """Read sentences as lists of words if the file is CoNLL-U or has columns, and otherwise one text per line; return
-    them with a phrase that says how the file was read. If there are ``feature_columns``, a list of the word and its
-    features takes the place of each word. ``has_labels`` says that the file has columns, and whether one of them has
-    labels; if it is None, `in_columns` finds out."""
-    name, _ = choose_encoding(path, encoding)
-    if lines:
-        return read_texts(path, encoding=encoding, lines=True)
-    if suffix(path) == CONLLU:
-        has_labels = True
-    elif has_labels is None:
-        has_labels = in_columns(path, (word_column, label_column, *feature_columns), separator, name, labels)
-        if has_labels is False:
-            word_column, feature_columns = without_labels(word_column, label_column, feature_columns)
-    if has_labels is None:
-        return read_texts(path, encoding=encoding, separator=separator)
-    sentences, report = read_tagged(
-        path,
-        word_column,
-        label_column,
-        feature_columns=feature_columns,
-        separator=separator,
-        encoding=encoding,
-        labelled=has_labels,
-    )
-    words: list[Any] = [
-        [[word, *more] for word, more in zip(one.words, one.features, strict=True)]
-        if feature_columns
-        else list(one.words)
-        for one in sentences
-    ]
-    ignored = ", labels ignored" if has_labels else ""
-    return words, "; ".join((f"one word per line{ignored}", *report.notes))
-
-
 def suffix_of(
     path: Path,
     trained: str,
@@ -347,11 +301,8 @@ def suffix_of(
     lines = [text for _, text in islice(read_lines(path, encoding), LOOKED_AT) if text.strip()]
     if not lines:
         return ".txt"
-    with suppress(ValueError, RecursionError):
-        if isinstance(json.loads(lines[0]), dict | list if trained == ".jsonl" else dict):
-            return ".jsonl"
-    if trained == CONLLU and (lines[0].startswith("#") or lines[0].count("\t") == 9):
-        return CONLLU
+    if is_json(lines[0], dict | list if trained == ".jsonl" else dict):
+        return ".jsonl"
     if trained not in (".csv", ".tsv"):
         return ".txt"
     marks = "\t" if trained == ".tsv" else separator or SEPARATORS

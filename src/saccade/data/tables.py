@@ -26,6 +26,7 @@ __all__ = [
     "choose_separator",
     "divided",
     "find_separator",
+    "is_json",
     "is_named",
     "note_skipped",
     "read_columns",
@@ -349,6 +350,14 @@ def _json_rows(
             refuse_or_skip(f"{path}, line {line}: this is not JSON ({error}).", bad)
         else:
             yield line, cells
+
+
+def is_json(line: str, kind: Any = dict) -> bool:
+    """Return whether a line is a JSON object, or another ``kind`` of value."""
+    try:
+        return isinstance(json.loads(line), kind)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _refuse_constant(name: str) -> Never:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -18,10 +18,21 @@ from conllu.parser import DEFAULT_FIELD_PARSERS, DEFAULT_FIELDS, parse_line
 
 from saccade.data.labels import LabelReport, collect
 from saccade.data.lines import choose_encoding, read_lines, suffix
-from saccade.data.tables import SEPARATORS, choose_separator, refuse_separator
+from saccade.data.tables import SEPARATORS, choose_separator, is_json, refuse_separator
 from saccade.errors import FileError, OptionError, counted
 
-__all__ = ["CONLLU", "DEFAULT_FIELDS", "TaggedSentence", "in_columns", "read_tagged", "without_labels"]
+__all__ = [
+    "CONLLU",
+    "DEFAULT_FIELDS",
+    "DOCUMENT_START",
+    "LOOKED_AT",
+    "TaggedSentence",
+    "cell_splitter",
+    "column_separator",
+    "is_conllu",
+    "is_number",
+    "read_tagged",
+]
 
 #: A line that some corpora put between documents, in place of a sentence.
 DOCUMENT_START = "-DOCSTART-"
@@ -35,8 +46,6 @@ HEADERS = ("word", "words", "token", "tokens", "form")
 
 #: The number of lines that are used to tell columns from plain text.
 LOOKED_AT = 200
-#: More columns than any file has, to sort negative column numbers, which count from the end, after the others.
-UNLIMITED = 1 << 30
 
 NumberedLine = tuple[int, str]
 WordLine = tuple[int, str, str, tuple[str, ...]]  # line, word, label, features
@@ -89,14 +98,14 @@ def read_tagged(
     """
     name, notes = choose_encoding(path, encoding)
     lines = read_lines(path, name)
-    separator = _separator(path, name, separator)
+    separator = column_separator(path, name, separator)
     if suffix(path) == CONLLU:
         refuse_separator(path, separator)
         columns = word_column or "form", label_column or "upos"
         words = _conllu_words(path, lines, *columns, feature_columns)
         notes = (*notes, _note([*columns, *feature_columns]))
     else:
-        if suffix(path) in (".json", ".jsonl"):
+        if suffix(path) in (".json", ".jsonl") or is_json(next((text for _, text in read_lines(path, name)), "")):
             raise FileError(f"{path} is a JSON file; words and labels are read from CoNLL-U files or columns only.")
         if word_column is None and label_column is None:
             _refuse_other_columns(path, name)
@@ -110,9 +119,9 @@ def read_tagged(
 
 def _refuse_other_columns(path: str | Path, encoding: str) -> None:
     """Refuse a file whose first and last columns are clearly not words and labels: CoNLL-U, or a table with header."""
-    looked_at = (text for _, text in islice(read_lines(path, encoding), LOOKED_AT))
-    rows = [re.split(r"[\t,; ]", text.strip()) for text in looked_at if text.strip() and text[0] != "#"]
-    if rows and len(rows[0]) == len(DEFAULT_FIELDS) and rows[0][0].partition("-")[0] == "1":
+    lines = [text for _, text in islice(read_lines(path, encoding), LOOKED_AT)]
+    rows = [re.split(r"[\t,; ]", text.strip()) for text in lines if text.strip() and text[0] != "#"]
+    if is_conllu(lines):
         raise FileError(
             f"{path} looks like CoNLL-U, whose words are not in the first column; rename it to end in {CONLLU}, or say "
             "which columns have the words and the labels, such as --columns 1,3."
@@ -122,6 +131,16 @@ def _refuse_other_columns(path: str | Path, encoding: str) -> None:
             f"{path}: the first line, {' '.join(rows[0])!r}, looks like a header; say which columns have the words and "
             f"the labels, such as --columns {rows[0][0]},{rows[0][-1]}, or --columns 0,-1 if the line is data."
         )
+
+
+def is_conllu(lines: Sequence[str]) -> bool:
+    """Return whether lines look like CoNLL-U: they begin with one of its comments, or with the first word of a sentence
+    in ten columns."""
+    some = [text for text in lines if text.strip()]
+    if some and re.match(r"#\s*(sent_id|text|newdoc|newpar|global\.columns)\b", some[0]):
+        return True
+    first = next((re.split(r"[\t,; ]", text.strip()) for text in some if text[0] != "#"), [])
+    return len(first) == len(DEFAULT_FIELDS) and first[0].partition("-")[0] == "1"
 
 
 def _sentences(file: str, words: Iterable[WordLine | None]) -> Iterator[TaggedSentence]:
@@ -152,7 +171,10 @@ def _conllu_words(
 ) -> Iterator[WordLine | None]:
     for column in (word, label, *features):
         if column not in DEFAULT_FIELDS:
-            raise OptionError(f"CoNLL-U has no column {column!r}; its columns are {', '.join(DEFAULT_FIELDS)}.")
+            raise OptionError(
+                f"CoNLL-U has no column {column!r}; its columns are {', '.join(DEFAULT_FIELDS)}; choose two of them "
+                "with --columns, such as --columns form,upos."
+            )
     for number, text in lines:
         if text.startswith("#"):
             continue
@@ -185,18 +207,19 @@ def _column_words(
     first = next(((number, text) for number, text in lines if text.strip()), None)
     if first is None:
         return iter(()), ()
-    split, separated = _splitter(path, first[1], separator)
+    split, separated = cell_splitter(path, first[1], separator)
     cells = split(first[1])
     where = f"{path}, line {first[0]}"
     if len(cells) == 1 < len(columns):
         raise FileError(f"{where}: there is only one column (separator: {separated}); expected a word and a label.")
     places = []
-    if not all(map(_is_number, columns)):
+    if not all(map(is_number, columns)):
         names = [cell.strip() for cell in cells]
         for column in columns:
             if column not in names:
                 raise FileError(
-                    f"{where}: there is no column named {column!r}; the line has: {', '.join(map(repr, names))}."
+                    f"{where}: there is no column named {column!r}; the line has: {', '.join(map(repr, names))}; "
+                    "choose columns with --columns, by number (such as 0,1) if the file has no header line."
                 )
             places.append(names.index(column))
         note = f"{_note(columns, labelled)}, named in line {first[0]}, separated by {separated}"
@@ -213,66 +236,7 @@ def _column_words(
     return _read_cells(path, lines, split, places, (first[0], len(cells)), labelled), (note,)
 
 
-def without_labels(word: str | None, label: str | None, features: Sequence[str]) -> tuple[str | None, list[str]]:
-    """Return the column of words and the columns of features in a file that is like the training files, whose columns
-    are given, but has no column of labels.
-
-    Names of columns stay the same. If columns are given by number, the file is expected to have only words and
-    features, in the same order as in the training files, and their numbers in this file are returned.
-    """
-    columns = [word or "0", *features, label or "-1"]
-    if not all(map(_is_number, columns)):
-        return word, list(features)
-    order = sorted(range(len(columns)), key=lambda place: int(columns[place]) % UNLIMITED)
-    order.remove(len(columns) - 1)
-    first, *others = (str(order.index(place)) for place in range(len(order)))
-    return first, others
-
-
-def in_columns(
-    path: Path, columns: Sequence[str | None], separator: str | None, encoding: str, known: Collection[str]
-) -> bool | None:
-    """Return whether one of the columns of a file has labels, or None if the file has no columns but one text per line.
-
-    ``columns`` are those of the words, the labels and the features in the training files. A file has columns if its
-    first line names them, if tabs or the given ``separator`` divide its lines, or if most cells in the column of labels
-    are ``known`` labels. It has no labels if it has one column less than the training files. Raises an error if a file
-    can be read in both ways.
-    """
-    looked_at = (text for _, text in islice(read_lines(path, encoding), LOOKED_AT))
-    lines = [text for text in looked_at if text.strip() and not text.startswith(DOCUMENT_START)]
-    is_divided = separator is not None
-    separator = _separator(path, encoding, separator)
-    if not lines or (split := _splitter(path, lines[0], separator)[0])(lines[0]) == []:
-        return None
-    rows = [split(text) for text in lines]
-    every = [columns[0] or "0", columns[1] or "-1", *(one or "" for one in columns[2:])]
-    width, is_divided = len(rows[0]), is_divided or "\t" in lines[0]
-    if not all(map(_is_number, every)):
-        names = [cell.strip() for cell in rows[0]]
-        missing = [name for name in every if name not in names]
-        return not missing if missing in ([], [every[1]]) or (is_divided and width > 1) else None
-    if width == len(every) - 1 > 1 and all(len(row) == width for row in rows):
-        return False
-    place = int(every[1])
-    found = [row[place].strip() for row in rows if len(row) > 1 and -len(row) <= place < len(row)]
-    count = sum(label in known for label in found)
-    if is_divided and 2 * count < len(found) and set(found) != {"_"}:
-        raise FileError(
-            f"{path}: most cells of column {every[1]}, such as {found[0]!r}, are not labels of this model; say with "
-            "--columns which columns have the words, the labels (- if there are none) and the features."
-        )
-    if width > 1 and (is_divided or 2 * count >= len(rows) > 1):
-        return True
-    if count or (len(rows) > 1 and all(len(row) == 1 for row in rows)):
-        raise FileError(
-            f"{path} may have one word per line or one text per line; add --lines if each line is a text, or --columns "
-            "with the columns of the words, the labels (- if there are none) and the features, such as --columns 0,-."
-        )
-    return None
-
-
-def _separator(path: str | Path, encoding: str, given: str | None) -> str | None:
+def column_separator(path: str | Path, encoding: str, given: str | None) -> str | None:
     """Return the given separator or, for a .csv file without one, the separator that its lines show."""
     if given is not None or suffix(path) != ".csv":
         return given
@@ -280,7 +244,7 @@ def _separator(path: str | Path, encoding: str, given: str | None) -> str | None
     return choose_separator(path, lines, lambda width: True)
 
 
-def _splitter(path: str | Path, first: str, separator: str | None) -> tuple[Callable[[str], list[str]], str]:
+def cell_splitter(path: str | Path, first: str, separator: str | None) -> tuple[Callable[[str], list[str]], str]:
     """Return a function that splits a line into cells, and a description of the separator."""
     if separator == "":
         raise OptionError("The separator is empty; leave it out for white space, or give one such as '|'.")
@@ -318,5 +282,5 @@ def _read_cells(
         yield number, word, others[0] if labelled else "", tuple(others[labelled:])
 
 
-def _is_number(column: str) -> bool:
+def is_number(column: str) -> bool:
     return column.removeprefix("-").isdecimal()

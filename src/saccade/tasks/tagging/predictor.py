@@ -11,8 +11,9 @@ import torch
 
 from saccade.attention import watch
 from saccade.attention.watching.watch import RowProgress
-from saccade.data.inputs import read_words
+from saccade.data.lines import suffix
 from saccade.data.tagged import TaggedSentence
+from saccade.data.word_inputs import read_words, suffix_of_words
 from saccade.errors import InputTypeError, OptionError, counted, shortened
 from saccade.lens.causal import replace_word
 from saccade.lens.view import View, view
@@ -49,6 +50,14 @@ class TaggingPredictor(TextInputPredictor):
 
     def read_file(self, path: Path) -> tuple[list[Any], str]:
         return read_words(path, **self.read_as, labels=self.task.labels)
+
+    def read_unnamed(self, path: Path) -> tuple[list[Any], str]:
+        how = self.read_as
+        columns = how["word_column"], how["label_column"], *how["feature_columns"]
+        kind = suffix_of_words(path, columns, suffix(str(self.bundle.data.get("file") or "")), how["encoding"])
+        if kind is None or how.get("lines"):
+            return super().read_unnamed(path)
+        return self.read_file(path.rename(path.with_suffix(kind)))
 
     def check_type(self, given: Any, number: int = 1) -> None:
         super().check_type(given, number)
