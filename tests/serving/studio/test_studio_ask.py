@@ -39,7 +39,8 @@ def test_an_answer_as_soon_as_typing_stops(open_studio: OpenStudio, look: dict[s
     expect(page.locator(".sentence:visible .answer")).to_have_text(look["answer"]["text"])
     assert parts_of(page)["t"] == SENTENCE
     probability = percent(math.exp(look["answer"]["log_probability"]))
-    assert page.locator(".sentence:visible .probability").inner_text() == f"{probability} probability"
+    told = page.locator(".sentence:visible .probability").inner_text()
+    assert told == f"{probability} probability of the whole answer"
 
 
 def test_every_weight_by_arrow_keys(open_studio: OpenStudio, running: Running, look: dict[str, Any]) -> None:

@@ -135,6 +135,13 @@ def test_the_page_opens_on_a_link_that_changes_the_answer(open_studio: OpenStudi
     assert parts_of(page) | {"a": SELF, "h": "mean", "row": "1", "col": "4"} == parts_of(page)
 
 
+def without(after: list[float], before: float) -> list[str]:
+    """Probabilities as the page writes them, each with the way it went."""
+    whole, told = percent(math.exp(before)), [percent(math.exp(one)) for one in after]
+    ways = ["" if text == whole else " ↓" if one < before else " ↑" for text, one in zip(told, after, strict=True)]
+    return [text + way for text, way in zip(told, ways, strict=True)]
+
+
 def test_what_it_looked_at_and_what_it_depends_on_are_two_things(open_studio: OpenStudio, running: Running) -> None:
     page = open_studio(ADDRESS)
     expect(page.locator(".sentence:visible .strip-said")).to_contain_text("looked at")
@@ -143,19 +150,24 @@ def test_what_it_looked_at_and_what_it_depends_on_are_two_things(open_studio: Op
     whole, *left_out = events(running.client, "/api/models/tiny/effects", **asked)
     expect(page.locator(".depends:visible .depends-words bdi")).to_have_text([one["word"] for one in left_out])
     shown = page.locator(".depends:visible .depends-words .mono").all_inner_texts()
-    assert shown == [percent(math.exp(one["after"])) for one in left_out]
-    expect(page.locator(".depends:visible p")).to_contain_text(
-        f"with all words it is {percent(math.exp(whole['before']))}"
+    assert shown == without([one["after"] for one in left_out], whole["before"])
+    expect(page.locator(".depends:visible p")).to_have_text(
+        re.compile(f"^With all words, the probability of .* is {percent(math.exp(whole['before']))};")
     )
+    moved = [abs(math.exp(one["after"]) - math.exp(whole["before"])) for one in left_out]
+    colours = page.locator(".depends:visible bdi").evaluate_all(
+        "all => all.map(one => Number(getComputedStyle(one).backgroundColor.match(/[0-9]+/)[0]))"
+    )
+    assert colours[moved.index(max(moved))] == min(colours)  # the darkest, whether it rises or falls
     expect(page.locator(".strip:visible")).to_have_count(0)
     assert parts_of(page)["see"] == "depends"
     word = page.locator("button.word").nth(1)  # of the answer: what this word alone depends on
     word.click()
     expect(page.locator(".depends:visible p")).to_contain_text(
-        f"the probability of «{word.inner_text()}» after the words"
+        f"the probability of «{word.inner_text()}» at its place in the answer"
     )
     shown = page.locator(".depends:visible .depends-words .mono").all_inner_texts()
-    assert shown == [percent(math.exp(one["scores"][1])) for one in left_out]  # a word is a token here
+    assert shown == without([one["scores"][1] for one in left_out], whole["scores"][1])  # a word is a token here
 
 
 def test_what_the_changed_model_depends_on(open_studio: OpenStudio, running: Running) -> None:
@@ -165,7 +177,7 @@ def test_what_the_changed_model_depends_on(open_studio: OpenStudio, running: Run
     page = open_studio(f"{ADDRESS}&see=depends&off={CROSS}:0,{CROSS}:1")
     expect(page.locator(".sentence:visible .answer")).to_have_text(whole["answer"])
     expect(page.locator(".depends:visible .depends-words .mono")).to_have_text(
-        [percent(math.exp(one["after"])) for one in left_out]
+        without([one["after"] for one in left_out], whole["before"])
     )
     page.goto(f"{running.url}{ADDRESS}&see=depends&cut={CROSS}:1:1")
     expect(page.locator(".depends:visible p")).to_contain_text("is not measured while links are cut")
@@ -328,7 +340,8 @@ def test_there_is_one_unit_for_how_sure_a_model_is(open_studio: OpenStudio, look
     """Wrong before: one score without a name and with two meanings, −0.16 a token and −2.29 in all."""
     page = open_studio(ADDRESS)
     told = page.locator(".sentence:visible .probability")
-    expect(told).to_have_text(f"{percent(math.exp(look['answer']['log_probability']))} probability")
+    probability = percent(math.exp(look["answer"]["log_probability"]))
+    expect(told).to_have_text(f"{probability} probability of the whole answer")
     page.get_by_text("4 more", exact=True).click()
     chances = [percent(math.exp(one["log_probability"])) for one in look["alternatives"]]
     expect(page.locator(".others .mono:visible")).to_have_text(chances)
@@ -345,6 +358,8 @@ def test_the_word_that_the_model_was_least_sure_of_is_pointed_out(open_studio: O
     page = open_studio(f"/ask?m=tiny&t={text.replace(' ', '+')}&a={SELF}&h=0")
     doubt = page.locator(".doubt:visible")
     expect(doubt).to_contain_text(f"least sure at «{steps[least]['token'].lstrip('▁')}»: {percent(chances[least])}, «")
+    is_less = max(known[least].values()) > chances[least]  # a rival is likelier: the page says why it was not written
+    assert doubt.inner_text().endswith("likelier here, but whole answers are compared") == is_less
     doubt.click()  # leads to all its candidates
     assert parts_of(page)["step"] == str(least + 1)
     expect(page.locator(".next-words:visible li")).to_have_count(5)

@@ -327,7 +327,9 @@ def test_temperature(open_studio: OpenStudio) -> None:
     page.wait_for_selector(".step[data-step=sum]")
     assert_same(page, explained({"temperature": 2.0}, "retrieval"))
     page.get_by_role("button", name="As it was").click()
-    page.wait_for_function("() => !document.querySelector('[data-step=scaled] .equation').textContent.includes('T = 2')")
+    page.wait_for_function(
+        "() => !document.querySelector('[data-step=scaled] .equation').textContent.includes('T = 2')"
+    )
     assert_same(page, explained(name="retrieval"))
 
 

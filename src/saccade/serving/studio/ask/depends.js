@@ -49,23 +49,25 @@ export class Depends {
       return (its.length ? its.map((token) => logs[token]) : logs).reduce((all, one) => all + one, 0);
     };
     const whole = sum(before);
-    const drops = effects.map(({ after }) => Math.max(0, whole - (after ? sum(after) : -Infinity)));
-    const most = Math.max(...drops.filter(Number.isFinite), 1e-9);
+    const [chance, said] = [Math.exp(whole), percent(Math.exp(whole))];
+    const changes = effects.map(({ after }) => (after ? Math.exp(sum(after)) : 0) - chance);
+    const most = Math.max(...changes.map(Math.abs), 1e-9);
     this.words.replaceChildren(
       ...effects.map(({ word, after }, place) => {
-        const shade = SHADE * Math.min(1, drops[place] / most);
-        const left = after === null ? "no text" : percent(Math.exp(sum(after)));
+        const shade = (SHADE * Math.abs(changes[place])) / most;
+        const without = after === null ? "no text" : percent(Math.exp(sum(after)));
+        const way = after === null || without === said ? "" : changes[place] < 0 ? " ↓" : " ↑";
         const shown = make("bdi", { class: isDarkInk(shade) ? "on-ink" : "" }, shortened(visible(word), 24));
         shown.style.backgroundColor = colourOf(shade);
-        return make("li", {}, shown, make("span", { class: "mono" }, left));
+        return make("li", {}, shown, make("span", { class: "mono" }, without + way));
       }),
     );
     const word = its.map((token) => tokens[token]).join("").replaceAll("\u2581", " ").trim();
     const all = `«${shortened(answer, 60)}»`;
-    const what = its.length ? `«${word}» after the words before it in ${all}` : all;
+    const what = its.length ? `«${word}» at its place in the answer` : all;
     this.said.textContent =
-      `Below each word: the probability of ${what} without that word; with all words it is ` +
-      `${percent(Math.exp(whole))}. The darker a word, the more depends on it.`;
+      `With all words, the probability of ${what} is ${said}; below each word stands what it is ` +
+      "without that word, ↓ lower or ↑ higher; the stronger the colour of a word, the larger the change.";
   }
 }
 

@@ -28,6 +28,7 @@ import { WordLink } from "./word-link.js";
  * @property {import("../shared/types.js").Model} model
  */
 
+const NAMED = "as the command line names it, where layers and heads are counted from 0";
 const UNSEEN = 5e-7; // a difference that is read out as 0
 let count = 0;
 
@@ -43,7 +44,7 @@ export class Figure {
     this.readout = new Readout(id);
     this.legend = new Legend();
     this.title = make("h2", { title: `${GLOSSARY.head} ${GLOSSARY.layer}` });
-    this.named = make("small", { class: "mono named-as" });
+    this.named = make("small", { class: "mono named-as", title: NAMED });
     this.hint = make("p", { class: "quiet" });
     this.walk = make("a", { class: "button small", "data-page": "walk" }, "Take this head apart");
     this.words = new WordLink();

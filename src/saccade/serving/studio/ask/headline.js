@@ -51,7 +51,7 @@ export class Headline {
     const told = changed ? chosenPart(look, changed, writing.told) : null;
     this.probability.replaceChildren(...(changed ? changedParts(changed, whose, told) : plainParts(look)));
     reveal(this.fresh, fresh !== null);
-    this.fresh.replaceChildren(...(fresh ? [chances(fresh), make("small", {}, " probability")] : []));
+    this.fresh.replaceChildren(...(fresh ? [chances(fresh), make("small", {}, namedFor(now.answer))] : []));
   }
 }
 
@@ -59,7 +59,12 @@ export class Headline {
 function plainParts(look) {
   const probability = probabilityOf(look.answer);
   if (probability === null) return [];
-  return [make("b", { class: "mono", title: WHOLE }, percent(probability)), make("small", {}, " probability")];
+  return [make("b", { class: "mono", title: WHOLE }, percent(probability)), make("small", {}, namedFor(look.answer))];
+}
+
+/** What a percentage is: of a text, that of all its tokens. @param {AnswerRecord} answer */
+function namedFor(answer) {
+  return typeof answer.log_probability === "number" ? " probability of the whole answer" : " probability";
 }
 
 /**

@@ -30,6 +30,15 @@ export function unknownOf(model, { unknown = [] }, given, example = typedExample
 }
 
 /**
+ * What is to be known of a text: that a word of it is swapped, and which words the model does not know.
+ * @param {Model} model @param {Look} look @param {string} given @param {AskState} state
+ */
+export function noteOf(model, look, given, { swap }) {
+  const swapped = swap && `The text is read with «${shortened(swap[1])}» in the place of «${shortened(swap[0])}».`;
+  return [swapped, unknownOf(model, look, given)].filter(Boolean).join(" ");
+}
+
+/**
  * Whether a word has a part that stands by itself: «cat» in «cat,» but not in «cats».
  * @param {string} word @param {string} part
  */

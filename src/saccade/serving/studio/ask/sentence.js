@@ -9,7 +9,7 @@ import { writesNote } from "./figure-text.js";
 import { Headline } from "./headline.js";
 import { ImageInput, TextInput } from "./input.js";
 import { ANSWERS, answerParts, editsOf, inputOf, isDrawnAnswer, isEdited, optionsOf, seenOf } from "./state.js";
-import { comparedWith, unknownOf, unseenParts } from "./sentence-text.js";
+import { comparedWith, noteOf, unseenParts } from "./sentence-text.js";
 import { Strip } from "./strip.js";
 import { Steps, rowsWritten } from "./written.js";
 import { tokensOfWord, writingOf } from "./writing.js";
@@ -183,7 +183,7 @@ export class Sentence {
     if (!model || !look || !shown) return;
     const settled = seenOf(state, shown);
     this.drawAnswer(model, this.changed ?? look, state, settled);
-    this.unknown.textContent = unknownOf(model, look, String(this.given));
+    this.unknown.textContent = noteOf(model, look, String(this.given), state);
     reveal(this.unknown, this.unknown.textContent !== "");
     reveal(this.nothing, settled === null);
     reveal(this.figure.element, settled !== null);
@@ -244,6 +244,6 @@ export class Sentence {
     const token = step > 0 ? tokenOf(look, step, first) : null;
     this.candidates.show(look, token, isDrawn).catch(() => reveal(this.candidates.element, false));
     const tokens = model.writes && !step && !this.changed ? words.map((_, word) => tokenOf(look, word + 1, first)) : [];
-    void this.candidates.showDoubt(look, tokens).catch(() => undefined);
+    void this.candidates.showDoubt(look, tokens, isDrawn).catch(() => undefined);
   }
 }

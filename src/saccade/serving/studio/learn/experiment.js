@@ -16,7 +16,7 @@ const PLAINLY = {
   "weights-and-effects":
     "The number that decides, the rank correlation, is 1 if a link with a larger weight always matters more, and 0 " +
     "if the weight says nothing about it. It is a mean over three tasks and very many links: in a single sentence, " +
-    "the link with the largest weight need not be the one that matters most, and in sorting the correlation is smaller.",
+    "the link with the largest weight need not matter most, and in sorting the correlation is smaller.",
 };
 
 /** @param {string} name @returns {HTMLElement} */

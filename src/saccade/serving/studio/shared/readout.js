@@ -36,7 +36,7 @@ export class Readout {
     const weight = matrix.values[row * matrix.columns + column];
     if (weight === undefined) return this.clear(); // an empty answer has no rows
     const word = (/** @type {string} */ label) => make("bdi", { title: label }, `«${shortened(visible(label))}»`);
-    const place = make("small", {}, `row ${row}, column ${column}${note ? ` · ${note}` : ""}`);
+    const place = make("small", { title: "counted from 0" }, `row ${row}, column ${column}${note ? ` · ${note}` : ""}`);
     const value = make("b", { class: "mono" }, number(weight, 6));
     const link = isDifference ? " differs by " : " ";
     this.cell.replaceChildren(word(rows[row] ?? ""), " → ", word(columns[column] ?? ""), link, value, " ", place);
