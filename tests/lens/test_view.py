@@ -275,7 +275,7 @@ def test_what_is_not_there_is_refused(seen_view: View) -> None:
         seen_view.matrix("encoder.0.self", 3)
     with pytest.raises(ShapeError, match="no head -4"):
         seen_view.top("encoder.0.self", 0, head=-4)
-    with pytest.raises(OptionError, match="mean or max of all heads, not 'sum'"):
+    with pytest.raises(OptionError, match="mean or max over all heads, not 'sum'"):
         seen_view.matrix("encoder.0.self", "sum")
     with pytest.raises(ShapeError, match=r"no row 4 in decoder.0.cross; there are 4"):
         seen_view.row("decoder.0.cross", 4, words=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import select
 import socket
 import subprocess
@@ -17,13 +19,14 @@ import pytest
 from servers import Runner, Running
 from starlette.types import Message
 
-from saccade.serving import Limits, Models
+from saccade.serving import Limits, Models, listen
 from saccade.serving.http.connections import JoinedWrites
 from saccade.serving.http.exchange import Exchange
 from saccade.serving.http.places import Crowd
 from saccade.serving.http.refusals import Refused
 from saccade.serving.state import ServerState
 
+JSON = {"Content-Type": "application/json"}
 HEAD = b"POST /api/models/tiny/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 
@@ -242,6 +245,37 @@ def test_a_length_and_chunks_at_once_are_refused(hasty: Running) -> None:
         client.sendall(HEAD + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n0\r\n\r\n")
         assert answer.readline() == b"HTTP/1.1 400 Bad Request\r\n"
         assert b"both Content-Length and Transfer-Encoding" in answer.read()
+
+
+def test_what_follows_a_length_and_chunks_is_not_read_as_a_request(running: Running) -> None:
+    hidden = b"0\r\n\r\nGET /api/models HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with connected(running) as client, client.makefile("rb") as answer:
+        client.sendall(HEAD + b"Transfer-Encoding: chunked\r\nContent-Length: %d\r\n\r\n" % len(hidden) + hidden)
+        found = answer.read()  # until the server closes the connection
+    assert found.startswith(b"HTTP/1.1 400")
+    assert found.count(b"HTTP/1.1") == 1
+
+
+def test_a_client_that_reads_no_answers_gets_no_more_large_ones(folders: dict[str, Path], runner: Runner) -> None:
+    models = Models(Limits(all_bodies=20 << 20, address_bodies=10 << 20))
+    models.add(folders["tiny"])
+    listening = listen("127.0.0.1", 0)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # so that the system does not keep whole answers
+    running = runner.start(models, listening=listening)
+    rows = [[1.5] * 32] * 60
+    body = json.dumps({"queries": rows, "keys": rows, "values": rows}).encode()
+    size = len(running.client.post("/api/walkthrough", content=body, headers=JSON).content)
+    assert size > 1 << 19
+    sent = b"POST /api/walkthrough HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    sent += b"Content-Length: %d\r\n\r\n" % len(body) + body
+    with contextlib.ExitStack() as open_ones:
+        clients = [open_ones.enter_context(connected(running)) for _ in range((40 << 20) // size)]
+        for client in clients:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.sendall(sent)
+        statuses = [client.makefile("rb").readline() for client in clients]
+    assert {status.split()[1] for status in statuses} == {b"200", b"429"}
+    assert running.client.post("/api/walkthrough", content=body, headers=JSON).status_code == 200
 
 
 @pytest.mark.parametrize(

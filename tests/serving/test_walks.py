@@ -18,8 +18,8 @@ from saccade.cli import main
 from saccade.lens import EXAMPLES, WalkDocument
 from saccade.serving.apart import Apart
 from saccade.serving.http.refusals import Refused
-from saccade.serving.routes.walk import LARGE_BYTES
-from saccade.serving.walks import walk_through, written
+from saccade.serving.routes.walk import LARGE_BYTES, LARGE_NUMBERS
+from saccade.serving.walks import numbers_of, walk_through, written
 
 
 def explained(document: dict[str, Any], folder: Path, capsys: pytest.CaptureFixture[str]) -> Any:
@@ -165,11 +165,27 @@ def test_a_large_walkthrough_is_computed_in_another_process(running: Running) ->
 def test_a_walkthrough_whose_process_is_killed_can_be_sent_again() -> None:
     apart = Apart(walk_through)
     body = EXAMPLES["projection"].model_dump_json(exclude_none=True).encode()
+    before = set(multiprocessing.active_children())  # those of the other tests
     answer = apart.run(body)
-    for process in multiprocessing.active_children():
-        process.kill()
-        process.join()
+    (process,) = set(multiprocessing.active_children()) - before
+    process.kill()
+    process.join()
     with pytest.raises(Refused, match="send the request again") as found:
         apart.run(body)
     assert found.value.status == 503
     assert apart.run(body) == answer
+
+
+def test_many_numbers_are_computed_in_another_process_and_too_many_weights_are_refused(client: httpx.Client) -> None:
+    rows = [[1.0] * 32] * 60
+    body: dict[str, Any] = {"queries": rows, "keys": rows, "values": rows}
+    assert len(json.dumps(body)) < LARGE_BYTES
+    assert numbers_of(WalkDocument.model_validate(body)) > LARGE_NUMBERS
+    answer = client.post("/api/walkthrough", json=body)
+    assert answer.content == written(WalkDocument.model_validate(body))
+    refused = client.post("/api/walkthrough", json={**body, "heads": 32})
+    assert refused.status_code == 413
+    assert "has 115,200 weights; the limit is 65,536" in refused.json()["error"]
+    long = client.post("/api/walkthrough", json={"inputs": [[1]], "score": "q" * 70_000})
+    assert long.status_code == 400
+    assert len(long.content) < 500

@@ -1,15 +1,14 @@
 """Answer large requests that need no model in a separate process.
 
 Python runs one thread at a time. A thread that reads and writes hundreds of thousands of numbers, which takes a second,
-would delay each of the many short operations of an answer that a model computes meanwhile. A separate process of low
-priority does not. Only bytes pass between the two processes, and they need no packing.
+would delay each of the many short operations of an answer that a model computes meanwhile. A separate process does not.
+Only bytes pass between the two processes, and they need no packing.
 """
 
 from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 import signal
 import threading
 from collections.abc import Callable
@@ -23,8 +22,8 @@ from saccade.serving.http.refusals import Refused, invalid_sentence, sentence_of
 
 __all__ = ["Apart"]
 
-#: By how much the priority of the process is lower than the server's.
-LOWER = 10
+#: Seconds after which a process that does not answer is ended.
+LONGEST = 60.0
 
 
 class Apart:
@@ -45,6 +44,8 @@ class Apart:
             try:
                 connection = self._start()
                 connection.send_bytes(body)
+                if not connection.poll(LONGEST):
+                    raise EOFError
                 refused, answer = json.loads(connection.recv_bytes()), connection.recv_bytes()
             except (EOFError, OSError):
                 self.close()
@@ -80,8 +81,6 @@ class Apart:
 def _work(connection: Connection, function: Callable[[bytes], bytes]) -> None:
     """Answer one request after another, until the other end of the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the server, which closes the pipe
-    if hasattr(os, "nice"):
-        os.nice(LOWER)
     try:
         while True:
             refused, answer = None, b""

@@ -11,7 +11,7 @@ from starlette.requests import HTTPConnection
 from saccade.serving.apart import Apart
 from saccade.serving.compat.languages import Detector
 from saccade.serving.http.metrics import Metrics
-from saccade.serving.http.places import Crowd
+from saccade.serving.http.places import Crowd, Unread
 from saccade.serving.http.shares import Shares
 from saccade.serving.limits import Limits
 from saccade.serving.looks import Looks
@@ -39,10 +39,12 @@ class ServerState:
     shares: Shares = field(default_factory=Shares)
     metrics: Metrics = field(default_factory=Metrics)
     refused: Crowd = field(default_factory=Crowd)
+    unread: Unread = field(init=False)
     draining: bool = False
     _detector: Detector | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
+        self.unread = Unread(self.limits.all_bodies, self.limits.address_bodies)
         self.pool = Pool(self.limits.queue, rest=REST, is_shared=self.shares.is_shared)
         self.apart = Pool(self.limits.queue, threads=1, each=1)
         self.looks = Looks(self.limits, self.pool, "" if self.neighbours is None else f"{self.neighbours.number}-")

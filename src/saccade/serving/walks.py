@@ -27,7 +27,10 @@ from saccade.serving.http.strict import parse_json
 from saccade.serving.looks import Look
 from saccade.tasks.base.predictor import Predictor
 
-__all__ = ["head_document", "walk_through", "written"]
+__all__ = ["head_document", "numbers_of", "walk_through", "written"]
+
+#: The most weights that a walkthrough can have, in all heads together.
+MOST_WEIGHTS = 1 << 16
 
 
 def walk_through(body: bytes) -> bytes:
@@ -35,8 +38,22 @@ def walk_through(body: bytes) -> bytes:
     return written(WalkDocument.model_validate(parse_json(body)))
 
 
+def numbers_of(document: WalkDocument) -> int:
+    """Return about how many numbers the walkthrough of a document shows: its weights, and the values times weights."""
+    queries = document.queries or document.inputs or ()
+    keys = document.keys or document.source or document.inputs or queries
+    values = document.values or document.W_value or keys
+    return len(queries) * len(keys) * (document.heads + max(map(len, values), default=0))
+
+
 def written(document: WalkDocument) -> bytes:
     """Return the walkthrough of a document as JSON."""
+    queries = document.queries or document.inputs or ()
+    weights = document.heads * len(queries) * len(document.keys or document.source or queries)
+    if weights > MOST_WEIGHTS:
+        raise TooLargeError(
+            f"This walkthrough has {weights:,} weights; the limit is {MOST_WEIGHTS:,}. Choose fewer heads or positions."
+        )
     return json.dumps(document.walkthrough().to_dict(), ensure_ascii=False, allow_nan=False).encode()
 
 

@@ -118,8 +118,8 @@ class WalkDocument(BaseModel):
         Discriminator(lambda mask: "matrix" if isinstance(mask, list | tuple) else "name"),
     ] = "none"
     bias: _Matrix | None = None
-    score: StrictStr = "scaled_dot"
-    weights: StrictStr = "softmax"
+    score: Annotated[StrictStr, Field(max_length=MAX_LABEL)] = "scaled_dot"
+    weights: Annotated[StrictStr, Field(max_length=MAX_LABEL)] = "softmax"
     scale: StrictBool | None = None
     temperature: Annotated[_Finite, Field(gt=0)] | None = None
     changed: Annotated[tuple[ChangedNumber, ...], Field(fail_fast=True, max_length=MAX_CHANGES)] | None = None

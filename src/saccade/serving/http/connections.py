@@ -15,6 +15,7 @@ from h11._receivebuffer import ReceiveBuffer
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from saccade.serving.http.crowding import first_to_close, network_of
+from saccade.serving.http.places import Unread
 
 __all__ = ["KEPT_OPEN", "Connection", "RelayedConnection", "most_connections"]
 
@@ -136,7 +137,9 @@ class Connection(H11Protocol):
 
     seconds = 60.0
     most = 1024
+    unread: Unread
     _is_reset = False
+    _unread_bytes = 0
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -201,12 +204,19 @@ class Connection(H11Protocol):
     def pause_writing(self) -> None:
         super().pause_writing()
         self._start_timer("reader")
+        self._count_unread(self.transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
         super().resume_writing()
         self._stop_timer("reader")
+        self._count_unread(0)
+
+    def _count_unread(self, count: int) -> None:
+        self.unread.change(self.address, count - self._unread_bytes)
+        self._unread_bytes = count
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._count_unread(0)
         super().connection_lost(exc)
         for what in list(self._timers):
             self._stop_timer(what)

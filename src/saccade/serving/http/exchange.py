@@ -11,6 +11,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
+from saccade.serving.http.crowding import network_of
 from saccade.serving.http.refusals import Refused, refusal
 from saccade.serving.state import ServerState
 
@@ -45,6 +46,10 @@ def _values(scope: Scope, name: str) -> list[bytes]:
     return [value for key, value in short if unquote_plus(key.decode("latin-1")) == name]
 
 
+#: Answers of at most this many bytes are sent even to clients that do not read.
+SMALL_ANSWER = 1 << 16
+
+
 class Exchange:
     """One request and its response. Call ``read`` first; the application then gets the whole body at once."""
 
@@ -64,7 +69,8 @@ class Exchange:
             raise Refused(415, "The server does not decompress requests; send the body without Content-Encoding.")
         if "transfer-encoding" in headers:
             if "content-length" in headers:  # a proxy might read it differently (request smuggling)
-                raise Refused(400, "The request has both Content-Length and Transfer-Encoding; send one of them.")
+                said = "The request has both Content-Length and Transfer-Encoding; send one of them."
+                raise Refused(400, said, closes=True)
             return limit
         length = headers.get("content-length", "0")
         return int(length) if length.isdecimal() and len(length) < 20 else limit + 1
@@ -100,8 +106,11 @@ class Exchange:
             if message["status"] == 429:
                 self._scope.setdefault("state", {})["is_refused"] = True  # its connection may be closed for others
                 await self._state.refused.hold()
-            self.status = message["status"]
             headers = MutableHeaders(scope=message)
+            if not self._has_room(headers.get("content-length", "")):
+                await self.refuse(Refused(429, "You have not read your earlier answers yet; read them first."))
+                return
+            self.status = message["status"]
             for name, value in (SECURITY_HEADERS | _embedded(self._scope, self._state.embedders)).items():
                 headers.setdefault(name, value)
             if self._state.draining:  # so that the client does not reuse the connection
@@ -111,6 +120,12 @@ class Exchange:
                 message = {"type": "http.response.body", "body": b"", "more_body": False}
             self.is_answered = not message.get("more_body", False)
         await self._send(message)
+
+    def _has_room(self, length: str) -> bool:
+        """Return whether an answer of this many bytes may be sent to a client that perhaps reads none."""
+        count = int(length) if length.isdecimal() else 0
+        address = network_of(str((self._scope.get("client") or ("",))[0]))
+        return count <= SMALL_ANSWER or self._state.unread.has_room(address, count)
 
     async def refuse(self, error: Refused) -> None:
         self._body = None  # no longer counted, and the refusal may be held back

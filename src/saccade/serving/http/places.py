@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from saccade.serving.http.refusals import Refused
 
-__all__ = ["Crowd", "Places"]
+__all__ = ["Crowd", "Places", "Unread"]
 
 #: Refusals per second when many clients are refused, and the longest that one is held back, in seconds.
 REFUSALS, LONGEST_HOLD = 128, 4.0
@@ -34,6 +34,25 @@ class Places:
         finally:
             self._taken[address] -= count
             self._taken += Counter()  # drops addresses that have none
+
+
+class Unread:
+    """Counts the bytes of answers that clients have not read yet. Use only from the event loop.
+
+    They stay in memory until they are read, so a client that reads no answers must not get many.
+    """
+
+    def __init__(self, most: int, each: int) -> None:
+        self._most, self._each = most, each
+        self._bytes: Counter[str] = Counter()
+
+    def change(self, address: str, count: int) -> None:
+        """Add this many bytes for an address, or remove them if the number is negative."""
+        self._bytes[address] += count
+        self._bytes += Counter()  # drops addresses that have read everything
+
+    def has_room(self, address: str, count: int) -> bool:
+        return self._bytes.total() + count <= self._most and self._bytes[address] + count <= self._each
 
 
 class Crowd:

@@ -31,12 +31,19 @@ class Refused(Exception):
     """A refused request, with the status and the reason in one sentence."""
 
     def __init__(
-        self, status: int, sentence: str, *, retry_after: float | None = None, asks_for: str | None = None
+        self,
+        status: int,
+        sentence: str,
+        *,
+        retry_after: float | None = None,
+        asks_for: str | None = None,
+        closes: bool = False,  # whether the connection must be closed, because its next bytes may be of this request
     ) -> None:
         super().__init__(sentence)
         self.status = status
         self.retry_after = retry_after
         self.asks_for = asks_for
+        self.closes = closes
 
     @property
     def headers(self) -> dict[str, str]:
@@ -45,6 +52,8 @@ class Refused(Exception):
             found["Retry-After"] = str(max(1, math.ceil(self.retry_after)))
         if self.asks_for is not None:
             found["WWW-Authenticate"] = self.asks_for
+        if self.closes:
+            found["Connection"] = "close"
         return found
 
 
@@ -94,7 +103,7 @@ async def answer_invalid(request: Request, error: Exception) -> JSONResponse:
 
 def invalid_sentence(first: Mapping[str, Any]) -> str:
     """Return the sentence about an invalid field, given the details of pydantic's first error."""
-    place = ".".join(str(part) for part in first["loc"] if part not in _NOT_FIELDS)
+    place = ".".join(str(part)[:60] for part in first["loc"] if part not in _NOT_FIELDS)
     given = first.get("input")
     if isinstance(given, bytes):  # a body that is not JSON
         given = given.decode("utf-8", "replace")

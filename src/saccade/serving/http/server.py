@@ -118,7 +118,7 @@ def make_server(
     connections, at_once = most_connections(limits.connections)
     kind: type[Connection] = RelayedConnection if is_relayed else Connection
     handshakes = 0 if tls is None else max(1, connections // 4)
-    limited = {"seconds": limits.client_seconds, "most": connections - handshakes}
+    limited = {"seconds": limits.client_seconds, "most": connections - handshakes, "unread": app.state.unread}
     protocol: Any = type("LimitedConnection", (kind,), limited)
     if tls is not None:
         door = Door(tls, handshakes)
@@ -150,6 +150,7 @@ def _behind(door: Door, kind: type[Connection], **arguments: Any) -> Handshake:
 def quieten() -> None:
     """Keep asyncio from logging that a client has disconnected in the middle of its answer, which is not an error."""
     logging.getLogger("asyncio").setLevel(logging.ERROR)
+    logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # forms with mistakes: their clients are told
 
 
 def serve(

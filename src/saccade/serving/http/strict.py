@@ -95,7 +95,8 @@ class StrictRoute(APIRoute):
 
         async def handle(request: Request) -> Response:
             strict = _StrictRequest(request.scope, request.receive)
-            is_json = strict.headers.get("content-type", "").startswith("application/json")
+            kind = strict.headers.get("content-type", "").partition(";")[0].strip().lower()
+            is_json = kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))
             if self.body_field is not None and is_json and await strict.body():
                 answer = await self.answer_apart(strict)
                 if answer is not None:

@@ -13,15 +13,16 @@ from saccade.serving.computation import wait_for
 from saccade.serving.http.refusals import Refused
 from saccade.serving.http.strict import StrictRoute
 from saccade.serving.state import state_of
-from saccade.serving.walks import head_document, written
+from saccade.serving.walks import head_document, numbers_of, written
 
 __all__ = ["router"]
 
 router = APIRouter(prefix="/api", route_class=StrictRoute, tags=["walkthrough"])
 
 
-#: Walkthroughs larger than this are computed in another process. Smaller ones take less than a tenth of a second.
-LARGE_BYTES = 1 << 16
+#: Walkthroughs whose request has more bytes than this, or that show more numbers than this, are computed in another
+#: process. Smaller ones take less than a tenth of a second.
+LARGE_BYTES, LARGE_NUMBERS = 1 << 16, 20_000
 Position = Annotated[StrictInt, Field(ge=0, le=10**9)]
 
 
@@ -45,15 +46,19 @@ class _WalkRoute(StrictRoute):
     """A walkthrough of many numbers is computed in another process: reading and writing them takes up to a second."""
 
     async def answer_apart(self, request: Request) -> Response | None:
-        body, state = await request.body(), state_of(request)
-        if len(body) <= LARGE_BYTES:
-            return None
-        found = state.apart.run(lambda _: state.walks.run(body))
-        return Response(await wait_for(request, found), media_type="application/json")
+        return await _computed_apart(request) if len(await request.body()) > LARGE_BYTES else None
+
+
+async def _computed_apart(request: Request) -> Response:
+    body, state = await request.body(), state_of(request)
+    found = state.apart.run(lambda _: state.walks.run(body))
+    return Response(await wait_for(request, found), media_type="application/json")
 
 
 async def walk(request: Request, document: WalkDocument) -> Response:
     """Every step of attention for these numbers, as printed by ``saccade explain --json``."""
+    if numbers_of(document) > LARGE_NUMBERS:
+        return await _computed_apart(request)
     found = state_of(request).pool.run(lambda _: written(document))
     return Response(await wait_for(request, found), media_type="application/json")
 
