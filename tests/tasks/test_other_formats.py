@@ -120,3 +120,105 @@ def test_json_is_no_text_to_tag(name: str, data: dict[str, Any]) -> None:
         assert (found, "looks like JSON" in how, "add --lines" in how) == (None, True, True)
     predictor.read_otherwise(lines=True)
     assert all(found == content.splitlines() for found, _ in ways(predictor, name, content))
+
+
+# --- labelled texts ---
+
+LABELS = st.sampled_from(["good", "bad"])
+TEXT = st.lists(st.text("abcdefé", min_size=1, max_size=5), min_size=2, max_size=5).map(" ".join)
+ROWS = st.lists(st.tuples(LABELS, TEXT), min_size=10, max_size=14).filter(lambda rows: {"good", "bad"} <= {*dict(rows)})
+MARKED = classification(
+    [type(one)(one.text, f"__label__{one.label}", one.line, one.file) for one in toy_texts(20, seed=1)]
+)
+
+
+@SLOWLY
+@given(ROWS, st.booleans(), st.sampled_from(["{}", "__label__{}", "__label__{} __label__odd"]), st.booleans())
+def test_labels_at_the_beginning_of_lines_are_never_read_as_words(
+    rows: list[tuple[str, str]], is_marked: bool, form: str, skip_bad: bool
+) -> None:
+    """With or without the prefix of fastText, one or two, whichever of them the model knows."""
+    task = MARKED if is_marked else CLASSIFIER
+    content = "".join(f"{form.format(label)} {text}\n" for label, text in rows)
+    data = {"file": "train.txt", "skip_bad_rows": skip_bad}
+    predictor, known = opened(task, data), set(task.labels)
+    expected = [text for _, text in rows]
+    for found, how in ways(predictor, "a.txt", content):
+        if form.format("good") in known:
+            assert (found, "labels ignored" in how) == (expected, True)
+        elif "odd" in form and is_marked and skip_bad:
+            assert (found, f"{len(rows)} bad rows were skipped" in how) == ([], True)
+        else:
+            assert found is None
+            assert "add --lines" in how
+    predictor.read_otherwise(lines=True)
+    assert all(found == content.splitlines() for found, _ in ways(predictor, "a.txt", content))
+
+
+def table_of(rows: list[tuple[str, ...]], suffix: str) -> str:
+    return "".join(("\t" if suffix == ".tsv" else ",").join(row) + "\n" for row in rows)
+
+
+@SLOWLY
+@given(ROWS, st.sampled_from([".tsv", ".csv"]), st.sampled_from(["0,1", "1,0", "0", "1"]), st.booleans())
+def test_a_header_is_never_a_text(rows: list[tuple[str, str]], suffix: str, columns: str, is_chosen: bool) -> None:
+    """Neither in the columns of training nor in those chosen for a file; scoring refuses it too."""
+    is_first = columns[0] == "0"
+    names = ("review", "sentiment")
+    content = table_of([names, *((text, label) for label, text in rows)] if is_first else [names[::-1], *rows], suffix)
+    if is_chosen or "," not in columns:
+        predictor = opened(CLASSIFIER, {"file": f"train{suffix}"})
+        predictor.read_otherwise(columns=columns)
+    else:
+        data = {"text_column": columns[0], "label_column": columns[-1]}
+        predictor = opened(CLASSIFIER, {"file": f"train{suffix}", **data})
+    for found, how in ways(predictor, f"a{suffix}", content):
+        assert found is None
+        assert "looks like a header; if it is one, give the columns by name, such as --columns review" in how
+    predictor.read_otherwise(columns="review")
+    assert all(found == [text for _, text in rows] for found, _ in ways(predictor, f"a{suffix}", content))
+
+
+@SLOWLY
+@given(
+    ROWS, st.sampled_from([".tsv", ".csv"]), st.sampled_from([("0", "1"), ("1", "0"), ("text", "label")]), st.booleans()
+)
+def test_labels_are_never_read_as_texts_of_a_table(
+    rows: list[tuple[str, str]], suffix: str, trained: tuple[str, str], knows: bool
+) -> None:
+    """If the columns are in another order than in training, whether or not the model knows these labels."""
+    data = {"file": f"train{suffix}", "text_column": trained[0], "label_column": trained[1]}
+    labels = {"good": "good" if knows else "fine", "bad": "bad" if knows else "poor"}
+    cells = [(labels[label], text) for label, text in rows]
+    text_first = trained[0] == "0"
+    content = table_of(cells if text_first else [row[::-1] for row in cells], suffix)
+    predictor = opened(CLASSIFIER, data)
+    for found, how in ways(predictor, f"a{suffix}", content):
+        if found is not None:  # texts with their labels on a stream, which has no name
+            assert suffix == ".csv"
+            assert not knows
+            assert "one text per line" in how
+            assert found == content.splitlines()
+        else:
+            assert "--columns" in how
+    predictor.read_otherwise(columns="1,0" if text_first else "0,1")
+    assert all(found == [text for _, text in rows] for found, _ in ways(predictor, f"a{suffix}", content))
+
+
+@pytest.mark.parametrize("trained", ["train.csv", "train.tsv", "train.txt"])
+def test_lines_of_nothing_but_labels_are_asked_about(trained: str) -> None:
+    predictor = opened(CLASSIFIER, {"file": trained})
+    for found, how in ways(predictor, "a.txt", "good\nbad\ngood\n"):
+        assert (found, "just a label of this model" in how, "add --lines" in how) == (None, True, True)
+
+
+@SLOWLY
+@given(st.lists(TEXT, min_size=1, max_size=5))
+def test_one_column_of_quoted_texts_is_read_alike_or_asked_about(texts: list[str]) -> None:
+    content = "".join(f'"{text}"\n' for text in texts)
+    predictor = opened(CLASSIFIER, {"file": "train.csv"})
+    by_name, *others = ways(predictor, "a.csv", content)
+    assert by_name[0] == texts
+    assert all(found is None and "one quoted cell in each line" in how for found, how in others)
+    predictor.read_otherwise(columns="0")
+    assert all(found == texts for found, _ in ways(predictor, "a.csv", content))

@@ -5,12 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from saccade.data.labelled import label_end, split_label, split_labels
+from saccade.data.label_checks import (
+    DECIDED_BY,
+    LabelledFormat,
+    check_labels,
+    has_labels,
+    refuse_numbered_header,
+    refuse_swapped,
+    without_labels,
+)
 from saccade.data.lines import choose_encoding, is_tabbed, read_lines, suffix
 from saccade.data.paths import column as parse_column
 from saccade.data.tables import (
@@ -30,29 +37,10 @@ from saccade.data.tables import (
 )
 from saccade.errors import FileError, counted
 
-__all__ = ["DECIDED_BY", "LabelledFormat", "read_pairs", "read_prompts", "read_texts", "suffix_of"]
+__all__ = ["read_pairs", "read_prompts", "read_texts", "suffix_of"]
 
 #: The number of lines from which the format of a stream is inferred.
 LOOKED_AT = 50
-#: Advice for a file that can be read in two ways.
-DECIDED_BY = "add --lines if each line is a text"
-
-
-@dataclass(frozen=True)
-class LabelledFormat:
-    """What a classifier knows of its training file: the labels; whether each line was a label, a space and a text; and
-    the separator between the labels of a text, or None if each text has exactly one label."""
-
-    labels: Collection[str]
-    in_lines: bool = False
-    separator: str | None = None
-
-    def knows(self, cell: str) -> bool:
-        """Return whether all labels in a cell of a table are among the model's labels."""
-        return all(label in self.labels for label in self.split(cell))
-
-    def split(self, cell: str) -> tuple[str, ...]:
-        return (cell,) if self.separator is None else split_labels(cell, self.separator)
 
 
 def read_texts(
@@ -78,18 +66,18 @@ def read_texts(
     ``columns`` for this file; of a file that is not a table, only columns 0 (labels) and 1 (texts) can be chosen.
     """
     if columns and not lines and table_format(path) in TABLES:
-        return _table_texts(path, columns, wanted, in_order, labelled, header, encoding, skip_bad, separator)
+        return _table_texts(path, columns, wanted, in_order, labelled, header, encoding, skip_bad, separator, chosen)
     refuse_separator(path, separator)
     name, notes = choose_encoding(path, encoding)
     texts = [text.strip() for _, text in read_lines(path, name)]
     by_column = chosen and labelled is not None and tuple(columns) == (0, 1)
     if chosen and not by_column:
         raise FileError(f"{path} is not a table, so it has no columns to choose; leave out --columns.")
-    if lines or labelled is None or not (by_column or _has_labels(path, texts, labelled)):
+    if lines or labelled is None or not (by_column or has_labels(path, texts, labelled)):
         return texts, "; ".join(("one text per line", *notes))
-    how = ("one label and one text per line, labels ignored", *notes)
-    end = label_end(texts)
-    return [" ".join(split_label(text, end)[1].split()) for text in texts if text], "; ".join(how)
+    bad: list[str] | None = [] if skip_bad else None
+    found = without_labels(path, texts, bad)
+    return found, "; ".join(("one label and one text per line, labels ignored", *notes, *note_skipped(bad)))
 
 
 def read_pairs(
@@ -153,22 +141,6 @@ def read_prompts(
     return [text.partition(" ")[2].strip() for text in texts], f"{how}, without its first word, which is a label"
 
 
-def _has_labels(path: Path, texts: Sequence[str], labelled: LabelledFormat) -> bool:
-    """Return whether each line begins with a label. Raises an error if that is not clear."""
-    end = label_end(texts)
-    pairs = [split_label(text, end) for text in texts if text]
-    count = sum(bool(text) and labelled.knows(label) for label, text in pairs)
-    if labelled.in_lines and count == len(pairs) > 1:
-        return True
-    if count > 0 if labelled.in_lines else 2 * count > len(pairs) > 1:
-        raise FileError(
-            f"{path}: {count:,} of {counted(len(pairs), 'line')} {'begins' if count == 1 else 'begin'} with a label of "
-            f"this model, so it is not clear whether the lines begin with labels; {DECIDED_BY}, or --columns 1,0 if "
-            "each line is a label and a text."
-        )
-    return False
-
-
 def _table_texts(
     path: Path,
     columns: Sequence[Column | None],
@@ -179,6 +151,7 @@ def _table_texts(
     encoding: str | None,
     skip_bad: bool,
     separator: str | None,
+    is_chosen: bool,
 ) -> tuple[list[str], str]:
     name, _ = choose_encoding(path, encoding)
     column = columns[wanted]
@@ -206,7 +179,11 @@ def _table_texts(
         rows = _filled(path, found, other, labelled, bad)
         is_unnamed = table_format(path) != ".jsonl" and not is_named(path, chosen, name, separator or "\t")
         if other is not None and isinstance(column, str) and is_unnamed:
-            _check_labels(path, [cells[other] for _, cells in rows], labelled)
+            check_labels(path, [cells[other] for _, cells in rows], labelled)
+    if header is None and isinstance(column, int) and table_format(path) != ".jsonl":
+        refuse_numbered_header(path, rows, place, other, labelled)
+    if labelled is not None and isinstance(column, int) and not is_chosen:
+        refuse_swapped(path, rows, place, other, labelled)
     said = (f"texts from column {column}", *how, *note_skipped(bad))
     return [cells[place] for _, cells in rows], "; ".join(said)
 
@@ -233,16 +210,6 @@ def _filled(
     if bad and not whole:
         raise FileError(f"There are no texts in {path}: all of its rows are bad, the first: {bad[0]}")
     return whole
-
-
-def _check_labels(path: Path, found: Sequence[str], labelled: LabelledFormat) -> None:
-    """Refuse a table without a header if its first column does not contain the model's labels."""
-    if found and 2 * sum(map(labelled.knows, found)) <= len(found):
-        raise FileError(
-            f"{path}, line 1: the line does not name the columns, and most cells of the first column, such as "
-            f"{found[0][:40]!r}, are not labels of this model; say which column has the texts, such as --columns 0, or "
-            f"{DECIDED_BY}."
-        )
 
 
 def _columns_to_read(
@@ -313,6 +280,11 @@ def suffix_of(
         return trained if counts[0] and 2 * counts.count(counts[0]) > len(lines) else ".txt"
     if chosen:
         return ".txt" if is_tabbed(path) else trained
+    if all(len(line) > 1 and line[0] == line[-1] == '"' and len(split_line(line, ",")) == 1 for line in lines):
+        raise FileError(
+            f"{path} may be a table with one quoted cell in each line, or texts in quotes; {DECIDED_BY}, or --columns "
+            "0 if each line is a cell."
+        )
     quotes = any('"' in line for line in lines)
     tables = [_is_csv(path, rows, quotes, columns, in_order, label) for rows in divided(lines, separator or SEPARATORS)]
     return trained if any(tables) else ".txt"
@@ -330,14 +302,14 @@ def _is_csv(
     an error if they can be either."""
     width = len(rows[0])
     by_number = all(isinstance(column, int) and column < width for column in columns)
+    if label is not None and any(
+        2 * sum(label[1](row[place].strip()) for row in rows if len(row) > place) > len(rows) for place in range(width)
+    ):
+        return len(rows) > 1 or by_number or width == len(columns)  # if the labels are in another column, it is refused
     if not by_number and (set(columns) != set(in_order) or width != len(columns)):
         return False  # it cannot be read without names
     if has_quotes and not any(cell.startswith(" ") for row in rows for cell in row[1:]):
         return True  # in `"Yes", he said.` the quotes are not those of a table
-    if label is not None:
-        place = label[0] if isinstance(label[0], int) else 0
-        if 2 * sum(label[1](row[place].strip()) for row in rows) > len(rows):
-            return True
     if len(rows) == 1 or (label is not None and not by_number):
         return False
     raise FileError(

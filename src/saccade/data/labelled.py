@@ -23,7 +23,16 @@ from saccade.data.tables import (
 )
 from saccade.errors import FileError
 
-__all__ = ["LABEL_FIRST", "LabelledText", "label_end", "read_labelled", "split_label", "split_labels"]
+__all__ = [
+    "FASTTEXT",
+    "LABEL_FIRST",
+    "LabelledText",
+    "is_headed",
+    "label_end",
+    "read_labelled",
+    "split_label",
+    "split_labels",
+]
 
 #: The beginning of each label in the format of fastText.
 FASTTEXT = "__label__"
@@ -125,9 +134,15 @@ def read_labelled(
 def _refuse_header(path: str | Path, texts: Sequence[LabelledText]) -> None:
     """Refuse a file whose first line looks like a header that lacks the requested columns."""
     first, *others = texts
-    counts = Counter(one.label for one in others)
-    if first.line == 1 and len(others) >= 10 and first.label not in counts and min(counts.values()) > 1:
-        refuse_header(path, (first.label, first.text))
+    if first.line == 1 and is_headed(first.label, [one.label for one in others]):
+        refuse_header(path, (*first.texts, first.label))
+
+
+def is_headed(first: str, others: Sequence[str]) -> bool:
+    """Return whether the first cell of a column of labels may be its name: it is no other text's label, unlike all the
+    others."""
+    counts = Counter(others)
+    return len(others) >= 10 and first not in counts and min(counts.values()) > 1
 
 
 def label_end(lines: Sequence[str]) -> str | None:

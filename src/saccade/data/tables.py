@@ -152,19 +152,22 @@ def refuse_or_skip(message: str, bad: list[str] | None) -> None:
 
 
 def refuse_header(path: str | Path, cells: Sequence[str]) -> None:
-    """Raise an error if the first line looks like a header (every cell is a single word) but lacks the requested
-    names."""
+    """Raise an error if the first line looks like a header (every cell is a single word) but lacks the requested names.
+    ``cells`` are those of the columns that are read, in the order of --columns."""
     if not any(" " in cell.strip() for cell in cells):
         raise FileError(
-            f"{path}, line 1: {', '.join(map(repr, cells))} looks like a header, but does not have the requested "
-            f"columns; choose columns with --columns, or use --set data.header=false (in Python and recipes, header "
-            f"= false in [data]) if it is data."
+            f"{path}, line 1: {', '.join(map(repr, cells))} looks like a header; if it is one, give the columns by "
+            f"name, such as --columns {','.join(cell.strip() for cell in cells)}, and if it is data, train with --set "
+            f"data.header=false (in Python and recipes, header = false in [data])."
         )
 
 
 def note_skipped(bad: list[str] | None) -> tuple[str, ...]:
     """Return a note that says how many rows were skipped, and why the first one was."""
-    return (f"{len(bad):,} bad rows were skipped, the first: {bad[0].removesuffix('.')}",) if bad else ()
+    if not bad:
+        return ()
+    were = "was" if len(bad) == 1 else "were"
+    return (f"{counted(len(bad), 'bad row')} {were} skipped, the first: {bad[0].removesuffix('.')}",)
 
 
 def split_line(line: str, delimiter: str) -> list[str]:

@@ -9,7 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from saccade.data.inputs import DECIDED_BY, read_texts
+from saccade.data.inputs import read_texts
+from saccade.data.label_checks import DECIDED_BY
 from saccade.data.lines import choose_encoding, read_lines, suffix
 from saccade.data.tables import is_json
 from saccade.data.tagged import (

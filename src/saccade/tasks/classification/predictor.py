@@ -14,7 +14,8 @@ from torch import Tensor
 
 from saccade.attention import watch
 from saccade.attention.watching.watch import RowProgress
-from saccade.data.inputs import LabelledFormat, read_pairs, read_texts
+from saccade.data.inputs import read_pairs, read_texts
+from saccade.data.label_checks import LabelledFormat
 from saccade.data.labelled import LABEL_FIRST, LabelledText
 from saccade.data.lines import suffix
 from saccade.data.paths import column
