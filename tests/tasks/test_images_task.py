@@ -14,6 +14,7 @@ from rich.console import Console
 
 import saccade
 from saccade.cli.main import main
+from saccade.cli.options import examples_of
 from saccade.data.images import LabelledImage
 from saccade.errors import FileError, OptionError
 from saccade.models import VisionConfig
@@ -133,6 +134,11 @@ def test_a_folder_that_can_be_scored_can_be_predicted(model, tmp_path):
     (idx / "t10k-images-idx3-ubyte").write_bytes(b"\0\0\x08\x03" + sizes + pixels.tobytes())
     (idx / "t10k-labels-idx1-ubyte").write_bytes(b"\0\0\x08\x01\0\0\0\x04" + bytes(4))
     assert np.array_equal([image.pixels[..., 0] for image in model.read_file(idx)[0]], pixels)
+    for name, content in {"images-idx3": b"\0\0\x08\x03" + sizes + bytes(pixels.size), "labels-idx1": b""}.items():
+        (idx / f"train-{name}-ubyte").write_bytes(content)
+    found, said = model.read_file(idx)  # not the training images, which the model has seen
+    assert np.array_equal([image.pixels[..., 0] for image in found], pixels)
+    assert said == f"images of the test part, {idx / 't10k-images-idx3-ubyte'}"
 
 
 def test_a_picture_of_another_size_is_fitted_and_it_says_so(model, tmp_path):
@@ -166,6 +172,20 @@ def test_a_folder_of_idx_files_is_told_apart_by_names(tmp_path):
     (tmp_path / "t10k-labels-idx1-ubyte.gz").unlink()
     with pytest.raises(FileError, match=r"t10k-labels-idx1-ubyte\.gz, which should have the labels"):
         ImagesFiles.table([tmp_path], None)
+
+
+def test_the_test_part_of_a_folder_is_scored(tmp_path, monkeypatch, capsys):
+    """Not the training images, which the model has seen."""
+    for part, count in (("train", 5), ("t10k", 2)):
+        sizes = b"".join(size.to_bytes(4, "big") for size in (count, 8, 12))
+        (tmp_path / f"{part}-images-idx3-ubyte").write_bytes(b"\0\0\x08\x03" + sizes + bytes(count * 96))
+        (tmp_path / f"{part}-labels-idx1-ubyte").write_bytes(b"\0\0\x08\x01" + sizes[:4] + bytes(count))
+    recipe = {"task": "images", "data": {}, "model": {"image_size": [8, 12], "channels": 1}}
+    monkeypatch.setattr("saccade.tasks.base.model_folder.bundle_recipe", lambda *_, **__: recipe)
+    assert len(examples_of("run", None, None, [tmp_path], None, None)) == 2
+    assert "the test part" in " ".join(capsys.readouterr().err.split())
+    with pytest.raises(OptionError, match=r"Give one file with --data, not .*: the examples of one file are scored"):
+        examples_of("run", None, None, [tmp_path / "a.npz", tmp_path / "b.npz"], None, None)
 
 
 def test_evaluated_pictures_are_fitted_to_the_model(tmp_path):

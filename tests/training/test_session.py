@@ -10,7 +10,7 @@ from tiny_runs import final_weights, saccade, tables, write_recipe
 
 from every_task import data_of
 from saccade import train
-from saccade.errors import OptionError
+from saccade.errors import FileError, InputTypeError, OptionError
 
 
 def test_a_recipe_gives_the_run_of_the_command(tmp_path: Path) -> None:
@@ -39,5 +39,20 @@ def test_files_are_enough(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_a_recipe_and_files_exclude_each_other(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="either a recipe or files"):
+    with pytest.raises(OptionError, match="A recipe has its own data, size and time; give no files"):
         train({"data": {"builtin": "grammar"}}, files="a.tsv", output=tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("task", "columns"), [("classification", ["text", "label"]), ("tagging", (0, 1)), ("translation", ["source", "1"])]
+)
+def test_columns_may_be_a_list(tmp_path: Path, task: str, columns: list[str | int]) -> None:
+    """As with commas between them: the first error is about the file, not about the list."""
+    for given in (columns, ",".join(map(str, columns))):
+        with pytest.raises(FileError, match=r"nowhere\.csv"):
+            train(files=tmp_path / "nowhere.csv", task=task, output=tmp_path / "run", columns=given, quiet=True)
+    for wrong in (3, [["text"], "label"], {"text": "label"}):
+        with pytest.raises(InputTypeError, match="columns must be names or numbers, as a list or with commas"):
+            train(files=tmp_path / "a.csv", task=task, output=tmp_path / "run", columns=wrong, quiet=True)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="must not contain a comma"):
+        train(files=tmp_path / "a.csv", task=task, output=tmp_path / "run", columns=["a,b", "c"], quiet=True)

@@ -199,6 +199,7 @@ def examples_of(
     """Return the examples in these files, read like the training data of the model, but without leaving any out."""
     from saccade.data.lines import ChosenEncoding, InheritedEncoding
     from saccade.data.tables import ChosenSeparator
+    from saccade.tasks.base.data import part_to_score
     from saccade.tasks.base.model_folder import bundle_recipe
     from saccade.tasks.registry import task_of_model
 
@@ -206,7 +207,11 @@ def examples_of(
     reader = task_of_model(recipe["task"]).data
     as_trained = reader.as_trained(recipe)
     sources, targets = ([] if file is None else [file] for file in (source, target))
-    given = data_table(reader, sources, targets, data or (), columns)
+    part, given = part_to_score(data_table(reader, sources, targets, data or (), columns))
+    if part and len(data or ()) > 1:
+        raise OptionError(
+            f"Give one file with --data, not {', '.join(map(str, data or ()))}: the examples of one file are scored."
+        )
     files = [file for file in (source, target, *(data or ())) if file is not None]
     table = given | as_trained if columns is None else as_trained | given
     if encoding is not None:
@@ -217,7 +222,7 @@ def examples_of(
         if "separator" not in reader.settings.model_fields:
             raise OptionError("--separator does not apply to this model, because it does not read .csv files.")
         table["separator"] = separator
-    notes: list[str] = []
+    notes = [f"the {part} part, {', '.join(map(str, given.values()))}"] if part else []
     settings: Any = reader.settings.read(table, "")
     if table.get("encoding") is not None:
         kind = InheritedEncoding if encoding is None else ChosenEncoding

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from saccade.errors import OptionError
 from saccade.storage.run_log import METRICS, read_metrics
+from saccade.tasks.base.data import joined_columns
 from saccade.tasks.base.model_folder import open_model
 from saccade.tasks.base.predictor import Predictor
 from saccade.tasks.registry import DEFAULT_TASK, task_named
@@ -57,7 +58,7 @@ def train(
     output: str | Path,
     files: str | Path | Sequence[str | Path] = (),
     task: str = DEFAULT_TASK,
-    columns: str | None = None,
+    columns: str | Sequence[str | int] | None = None,
     minutes: float | None = None,
     size: str | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -69,6 +70,7 @@ def train(
 
     ``recipe`` is the path of a recipe, or its tables as dictionaries. Instead of a recipe, ``files`` names the data, in
     the order of ``saccade new``, with ``task``, ``columns``, ``minutes`` and ``size`` as on the command line.
+    ``columns`` may also be a list of names or numbers.
     ``settings`` overrides keys, such as ``{"training.lr": 3e-4}``. ``init`` is the folder of a model to start from,
     ``device`` is cpu, cuda or mps, and ``quiet`` prints nothing. ``output`` is the folder for the run. If it already
     contains this run, a stopped run continues, and a finished one is returned as it is.
@@ -88,7 +90,7 @@ def train(
             chosen = _read(recipe, overrides, start)
         else:
             given = [files] if isinstance(files, str | Path) else files
-            table = task_named(task).data.table([Path(file) for file in given], columns)
+            table = task_named(task).data.table([Path(file) for file in given], joined_columns(columns))
             request = Request(task, table, overrides, start, size, minutes, device, "saccade.train", began)
             text = processes.lead(lambda: recipe_for_run(request, folder, display.say).toml())
             chosen = read_tables(tomllib.loads(text), "the recipe")

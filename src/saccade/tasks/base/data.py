@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, cast
 from pydantic import Field, model_validator
 
 from saccade.data.split import split
-from saccade.errors import OptionError
+from saccade.errors import InputTypeError, OptionError
 from saccade.models import Config
 
 __all__ = [
@@ -27,6 +27,8 @@ __all__ = [
     "column_keys",
     "draw_splits",
     "hold_out",
+    "joined_columns",
+    "part_to_score",
     "table_rows",
     "write_lines",
 ]
@@ -115,6 +117,27 @@ def column_keys(columns: str | None, *names: str) -> dict[str, str]:
             f"--columns takes the names or numbers of two columns, such as {','.join(names)}, not {columns!r}."
         )
     return {f"{name}_column": column for name, column in zip(names, given, strict=True)}
+
+
+def joined_columns(columns: str | Sequence[str | int] | None) -> str | None:
+    """Return columns as the option ``--columns`` takes them; in Python, they may also be a list."""
+    if columns is None or isinstance(columns, str):
+        return columns
+    if not isinstance(columns, Sequence) or not all(type(one) in (str, int) for one in columns):
+        raise InputTypeError("columns", "names or numbers, as a list or with commas between them", columns)
+    if any("," in str(one) for one in columns):
+        raise OptionError(f"The name of a column must not contain a comma, as in {list(columns)}; rename the column.")
+    return ",".join(map(str, columns))
+
+
+def part_to_score(table: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the part that is scored if a folder has files for several, such as "test", and the ``[data]`` entries for
+    it alone: the test files or, if there are none, those for validation. If there are no parts, its name is empty."""
+    for part in ("test", "validation"):
+        found = {key.removeprefix(f"{part}_"): value for key, value in table.items() if key.startswith(f"{part}_")}
+        if found:
+            return part, found
+    return "", dict(table)
 
 
 class BuiltinOrFile(Config):

@@ -15,6 +15,7 @@ from saccade.errors import OptionError
 from saccade.lens.view import View
 from saccade.models import VisionConfig
 from saccade.tasks.base.answer import Answer
+from saccade.tasks.base.data import part_to_score
 from saccade.tasks.base.image_input import ImageInputPredictor, InputImage
 from saccade.tasks.base.snapshot import Snapshot
 from saccade.tasks.images.answer import ImagesAnswer
@@ -35,13 +36,13 @@ class ImagesPredictor(ImageInputPredictor):
         return "image classifiers"
 
     def read_file(self, path: Path) -> tuple[list[Any], str]:
-        """Read images from a file or folder. If a folder has several idx files of images, only the training images are
-        read, as in ``saccade evaluate``."""
-        found = idx_files(path) if path.is_dir() else {}
+        """Read images from a file or folder. If a folder has idx files of several parts, only the test images are read,
+        as in ``saccade evaluate``."""
+        part, found = part_to_score(idx_files(path) if path.is_dir() else {})
         if not found:
             return super().read_file(path)
         inputs, how = super().read_file(Path(found["images"]))
-        return inputs, f"{how} of {found['images']}"
+        return inputs, f"{how} of {f'the {part} part, ' if part else ''}{found['images']}"
 
     def answer(self, inputs: Sequence[InputImage], options: Any, now: Snapshot) -> list[ImagesAnswer]:
         config = self.model.config if isinstance(self.model.config, VisionConfig) else None
