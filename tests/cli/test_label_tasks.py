@@ -239,3 +239,11 @@ def test_lines_without_labels_are_not_scored_as_if_they_had_one(
     path.write_text("good a great film\nbad an awful plot\nnew an awful plot\n")  # a label that training never saw
     out = succeed(capsys, "evaluate", classifier / "run", "--data", path, "--columns", "1,0")
     assert "1 of 3 labels are not in training and count as errors: new 1" in out
+
+
+@pytest.mark.parametrize("text", ["", "   "])
+def test_an_empty_text_is_said_to_be_empty(capsys: Capture, tagger: Path, classifier: Path, text: str) -> None:
+    for folder in (tagger, classifier):
+        code, out, err = run(capsys, "predict", folder / "run", text)
+        assert (code, out) == (0, "\n")
+        assert "Note: the text is empty, so the answer is too." in err

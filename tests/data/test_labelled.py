@@ -10,6 +10,7 @@ from saccade.data.inputs import read_texts
 from saccade.data.labelled import LabelledText, read_labelled
 from saccade.data.tables import find_separator
 from saccade.errors import FileError
+from saccade.tasks.registry import TASKS
 
 
 def write(path: Path, data: str | bytes) -> Path:
@@ -210,3 +211,37 @@ def test_a_tab_in_a_text_of_fasttext_ends_no_label(tmp_path: Path) -> None:
 )
 def test_what_ends_a_label_is_the_same_in_all_lines(tmp_path: Path, text: str, labels: list[str]) -> None:
     assert [one.label for one in read_labelled(write(tmp_path / "a.txt", text))[0]] == labels
+
+
+def test_a_cell_may_be_as_long_as_a_line(tmp_path: Path) -> None:
+    """Python's csv module would refuse cells of more than 128 KiB."""
+    path, text = tmp_path / "a.csv", "word " * 200_000
+    path.write_text(f'text,label\n"{text}",good\n')
+    assert [one.text for one in read_labelled(path)[0]] == [text.strip()]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
+@pytest.mark.parametrize("blank", ["", "  ", " \t"])
+def test_a_line_of_white_space_is_blank(tmp_path: Path, name: str, blank: str) -> None:
+    path, mark = tmp_path / name, "," if name == "a.csv" else "\t"
+    path.write_text(f"text{mark}label\nso fine{mark}good\n{blank}\nso bad{mark}bad\n{blank}\n")
+    assert [one.text for one in read_labelled(path)[0]] == ["so fine", "so bad"]
+
+
+def test_a_single_bad_row_is_one_row(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("text\tlabel\nso fine\tgood\nso\n")
+    assert any(
+        note.startswith("1 bad row was skipped, the first:") for note in read_labelled(path, skip_bad=True)[1].notes
+    )
+
+
+def test_the_names_in_line_1_are_proposed_for_columns(tmp_path: Path) -> None:
+    """The columns 0,1 would be refused next, because line 1 is no label and text."""
+    path, reader = tmp_path / "a.csv", TASKS["classification"].data
+    rows = "".join(f"a film of {n},{('good', 'bad')[n % 2]}\n" for n in range(30))
+    path.write_text(f"review,sentiment\n{rows}")
+    with pytest.raises(FileError, match=r"such as --columns review,sentiment if line 1 names the columns"):
+        reader.read(reader.settings.read({"file": str(path)}, "the test"), 1)
+    found = reader.read(reader.settings.read(reader.table([path], "review,sentiment"), "the test"), 1)
+    assert {one.label for one in found.train} == {"good", "bad"}

@@ -205,5 +205,5 @@ def test_a_label_that_was_never_learned_is_named_with_its_line(tmp_path: Path) -
         note_unseen(sentences, {"Y", "Z"})
     assert str(caught.value) == (
         f"{file}, line 1: the label 'X' is not in the training data; most of the other labels are unknown too. The "
-        f"known labels are Y, Z."
+        "known labels are Y, Z. If the labels are in another column, choose the columns with --columns."
     )

@@ -343,7 +343,14 @@ def note_surprises(opened: Predictor, inputs: Sequence[Any], answers: Sequence[A
         console(stderr=True).print(note, markup=False)
     pairs = enumerate(zip(inputs, answers, strict=False), start=1)
     empty = [str(number) for number, (one, answer) in pairs if not answer.text and isinstance(one, str) and one.strip()]
-    if len(inputs) == 1 and empty:
+    if (
+        len(inputs) == len(answers) == 1
+        and not answers[0].text
+        and isinstance(inputs[0], str)
+        and not inputs[0].strip()
+    ):
+        console(stderr=True).print("Note: the text is empty, so the answer is too.", markup=False)
+    elif len(inputs) == 1 and empty:
         console(stderr=True).print("Note: the answer is empty.", markup=False)
     elif empty:
         numbers = ", ".join(empty[:MAX_LISTED]) + (", ..." if len(empty) > MAX_LISTED else "")

@@ -129,9 +129,11 @@ def note_unseen(examples: Iterable[Labelled | LabelledImage], known: Collection[
     if 2 * len(unseen) > total:
         names = sorted(known, key=lambda name: (int(name) if name.isdecimal() else math.inf, name))
         more = f", ... ({len(names)} in all)" if len(names) > NAMED else ""
+        is_text = not isinstance(example, LabelledImage)
+        advice = " If the labels are in another column, choose the columns with --columns." if is_text else ""
         raise FileError(
             f"{where}: the label {label!r} is not in the training data; most of the other labels are unknown too. The "
-            f"known labels are {', '.join(names[:NAMED])}{more}."
+            f"known labels are {', '.join(names[:NAMED])}{more}.{advice}"
         )
     counts = [f"{label} {count:,}" for label, count in Counter(label for label, _ in unseen).items()]
     some = f"{', '.join(counts[:NAMED])}{', ...' if len(counts) > NAMED else ''}"

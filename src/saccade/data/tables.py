@@ -15,7 +15,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Never
 
-from saccade.data.lines import choose_encoding, is_tabbed, read_lines, suffix
+from saccade.data.lines import LONGEST_LINE, choose_encoding, is_tabbed, read_lines, suffix
 from saccade.errors import FileError, OptionError, counted
 
 __all__ = [
@@ -44,6 +44,9 @@ TABLES = (".csv", ".tsv", ".jsonl")
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 #: How many lines are examined to find the separator, and what fraction must have as many cells as the first line.
 LOOKED_AT, MOST = 1_000, 0.9
+
+#: A cell may be as long as a line; Python's own limit is 128 KiB.
+csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
 
 Column = str | int
 TableRow = tuple[int, list[str]]  # line number, cells
@@ -242,7 +245,7 @@ def _fit(lines: Sequence[str], separator: str, is_readable: Callable[[int], bool
     except csv.Error as error:
         if "unexpected end of data" not in str(error) or len(lines) < LOOKED_AT:  # the last row may continue later
             return False, 0.0, 0
-    rows = [row for row in rows if row not in ([], [""])]
+    rows = [row for row in rows if len(row) > 1 or "".join(row).strip()]
     width = len(rows[0]) if rows else 0
     if width < 2 or not is_readable(width):
         return False, 0.0, width
@@ -325,7 +328,7 @@ def _pick(
     path: str | Path, rows: Iterator[TableRow], indices: list[int], width: int, bad: list[str] | None
 ) -> Iterator[TableRow]:
     for line, cells in rows:
-        if cells in ([], [""]):  # the caller reports an empty line
+        if len(cells) < 2 and not "".join(cells).strip():  # the caller reports an empty line
             yield line, [""] * len(indices)
         elif len(cells) != width:
             refuse_or_skip(

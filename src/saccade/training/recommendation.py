@@ -98,7 +98,7 @@ def recipe_for_run(request: Request, folder: Path, say: Say) -> Recipe:
         )
     planned = tables["training"].get("minutes")
     if request.minutes not in (None, planned):
-        plan = "without --minutes" if planned is None else f"for {planned:g} minutes"
+        plan = "without --minutes" if planned is None else f"for {counted(planned, 'minute')}"
         longer = "" if planned is None else f" --set training.minutes={2 * planned:g}"
         raise OptionError(
             f"The run in {folder} was planned {plan}. To train it longer, use --set training.steps="

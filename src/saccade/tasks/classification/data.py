@@ -139,10 +139,15 @@ class ClassificationFiles(LabelledFiles[LabelledText]):
         )
         single = [label for label, count in report.labels.items() if count == 1]
         if trained_on and 2 * len(single) > len(texts) > FEW:
+            first = texts[0]
+            is_name = first.line == 1 and not any(" " in cell for cell in (first.label, first.text))
+            named = (
+                f"{first.label},{first.text} if line 1 names the columns" if is_name else "0,1 if the texts come first"
+            )
             raise FileError(
                 f"{path}: {len(single):,} of {len(texts):,} texts have a label that no other text has, such as "
                 f"{single[0][:40]!r}, so this may be the wrong column; choose the columns of texts and labels with "
-                "--columns, such as --columns 0,1 if the texts come first."
+                f"--columns, such as --columns {named}."
             )
         return texts, report
 
