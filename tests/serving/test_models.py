@@ -101,6 +101,8 @@ def test_a_picture_is_a_file(running: Running) -> None:
         ("sorter", gzip.compress(b"\n" * (5 << 20), mtime=0), 413, "The decompressed file is larger"),
         ("sorter", gzip.compress(b"the cat", mtime=0)[:-4], 400, "cannot be decompressed"),
         ("sorter", b'{"text": "a"}\n{"words": "a"}\n', 400, "The file, line 2: there is no column 'text'"),
+        ("sorter", b"the cat\n" * 129, 413, "Send them in several requests, or use saccade predict"),
+        ("tagger", b"the\ncat\n", 400, "send the inputs as JSON to /api/models/tagger/predict instead."),
         ("shapes", b"digits:1", 400, "picture"),
     ],
 )

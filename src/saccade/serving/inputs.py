@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from io import BytesIO
 from typing import Any
 
+from saccade.errors import FileError
 from saccade.serving.http.refusals import Refused
 from saccade.serving.limits import Limits
 from saccade.serving.models import Served
@@ -42,7 +43,15 @@ def read_file(served: Served, content: bytes, limits: Limits) -> tuple[list[Any]
             raise Refused(400, f"The file cannot be decompressed: {error}.") from None
         if len(content) > limits.body_bytes:
             raise Refused(413, f"The decompressed file is larger than {limits.body_bytes:,} bytes, which is the limit.")
-    inputs, how = served.predictor.read_bytes(content)
+    try:
+        inputs, how = served.predictor.read_bytes(content)
+    except FileError as error:
+        if "--" not in str(error):
+            raise
+        raise FileError(
+            f"{error} These are options of saccade predict; over HTTP, send the inputs as JSON to "
+            f"/api/models/{served.name}/predict instead."
+        ) from None
     _check_number(inputs, limits)
     return [_check_size(served, one, limits.characters, limits.tokens) for one in inputs], how
 
@@ -51,7 +60,11 @@ def _check_number(given: Sequence[Any], limits: Limits) -> None:
     if not given:
         raise Refused(400, "There is no input; give at least one.")
     if len(given) > limits.texts:
-        raise Refused(413, f"The request has {len(given)} inputs; the limit is {limits.texts}.")
+        raise Refused(
+            413,
+            f"The request has {len(given)} inputs; the limit is {limits.texts}. Send them in several requests, or use "
+            "saccade predict, which has no limit.",
+        )
 
 
 def _check_size(served: Served, read: Any, characters: int, tokens: int) -> Any:
