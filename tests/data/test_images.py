@@ -9,6 +9,7 @@ from PIL import Image
 
 from saccade.data.digits import CAPTION_SIZE, captioned_digits, read_digits
 from saccade.data.images import read_images, read_picture
+from saccade.data.picture_folders import pictures_within
 from saccade.errors import FileError
 
 HEIGHT, WIDTH, COUNT = 3, 5, 4
@@ -220,3 +221,18 @@ def test_pictures_are_fitted_to_a_given_shape(tmp_path):
     assert len(said) == 1
     assert read_images(tmp_path, shape=(2, 2, 1), say=said.append)[0].pixels[..., 0].tolist() == [[0, 100], [200, 40]]
     assert len(said) == 1
+
+
+def test_a_folder_of_parts_is_told_from_a_folder_of_classes(tmp_path):
+    for part in ("test", "train"):
+        for name in ("cat", "dog"):
+            (tmp_path / part / name).mkdir(parents=True)
+            Image.fromarray(np.zeros((4, 4), dtype=np.uint8)).save(tmp_path / part / name / "1.png")
+    with pytest.raises(FileError, match=rf"give each part: --data {tmp_path}/train --data {tmp_path}/test\."):
+        read_images(tmp_path)
+    with pytest.raises(FileError, match=rf"give each part: --data {tmp_path}/train"):
+        pictures_within(tmp_path)  # to predict
+    assert [image.label for image in read_images(tmp_path / "train")] == ["cat", "dog"]
+    (tmp_path / "train" / "cat" / "more").mkdir()
+    (tmp_path / "train" / "dog" / "more").mkdir()
+    assert len(pictures_within(tmp_path / "train")) == 2  # the classes have pictures of their own

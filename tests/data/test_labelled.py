@@ -124,7 +124,11 @@ def test_a_text_with_two_labels_is_reported(tmp_path: Path) -> None:
             "{file}, line 1: there is no column named 'label'; the line has: 'y', 'a', 'b'; if the file has no header "
             "line, give the columns by number, such as 0,1.",
         ),
-        ("a.jsonl", '{"text": "x"}\n', "{file}, line 1: there is no column 'label'; the line has: 'text'."),
+        (
+            "a.jsonl",
+            '{"text": "x"}\n',
+            "{file}, line 1: there is no column 'label'; the line has: 'text'; choose columns with --columns.",
+        ),
     ],
 )
 def test_a_bad_file_is_refused_in_one_sentence(tmp_path: Path, name: str, text: str, message: str) -> None:

@@ -173,7 +173,11 @@ def test_empty_rows_are_reported_not_refused(tmp_path: Path) -> None:
         ("a.csv", 'source,target\na,b\n"open,\nc,d\n', "line 3: this is not a CSV row"),
         ("a.tsv", "en\tfr\tde\n", "line 1: there is no column named 'source'; the line has: 'en', 'fr', 'de'; if"),
         ("a.tsv", "source\tsource\ttarget\n", "line 1: 2 columns are named 'source'; expected one."),
-        ("a.jsonl", '{"source": "a"}\n', "line 1: there is no column 'target'; the line has: 'source'."),
+        (
+            "a.jsonl",
+            '{"source": "a"}\n',
+            "line 1: there is no column 'target'; the line has: 'source'; choose columns with --columns.",
+        ),
         ("a.jsonl", '{"source": "a", "target": 3}\n', "line 1: column 'target' is 3; expected text."),
         ("a.jsonl", '{"source": "a", "target": NaN}\n', "line 1: this is not JSON (NaN is not a JSON value)."),
         ("a.jsonl", '{"source": "a", "target": "b"}\n{"so', "line 2: this is not JSON"),

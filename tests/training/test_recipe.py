@@ -133,8 +133,11 @@ def test_a_file_that_is_no_recipe_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileError, match=rf"There is no recipe {path}\."):
         read_recipe(path)
     path.write_text('task = "translation"\n[training]\nsteps = = 5\n')
-    with pytest.raises(FileError, match=rf"{path} is not valid TOML: .*line 3"):
+    with pytest.raises(FileError, match=rf"{path} is not valid TOML, as a recipe must be: .*line 3"):
         read_recipe(path)
+    path.with_suffix(".en").write_text("The black cat.\n")
+    with pytest.raises(FileError, match=r"if it is data, give it with --data, or --source and --target\.$"):
+        read_recipe(path.with_suffix(".en"))
     path.write_bytes(b'task = "\xff"\n')
     with pytest.raises(FileError, match=rf"{path} is not UTF-8 text"):
         read_recipe(path)

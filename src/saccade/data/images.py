@@ -22,6 +22,7 @@ import numpy as np
 from jaxtyping import Shaped, UInt8
 
 from saccade.data.lines import open_bytes, unreadable
+from saccade.data.picture_folders import class_folders, picture_files
 from saccade.errors import FileError, counted
 from saccade.extras import needs_extra
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "IDX_IMAGES",
-    "PICTURES",
     "RESIZED",
     "Filter",
     "Fitting",
@@ -40,9 +40,7 @@ __all__ = [
     "describe_images",
     "describe_shape",
     "one_shape",
-    "picture_files",
     "picture_shape",
-    "pictures_within",
     "read_idx",
     "read_idx_array",
     "read_image_folder",
@@ -65,8 +63,6 @@ LARGEST_SIDE = 4096
 LARGEST_FITTED = 96
 #: Pillow's modes of pictures without colour.
 GREY_MODES = ("1", "L", "LA", "I", "I;16", "F")
-#: Suffixes of files that are read as pictures.
-PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".pgm", ".ppm", ".tif", ".tiff")
 
 #: The magic numbers of idx files with bytes in three dimensions, and in one.
 IDX_IMAGES, IDX_LABELS = 0x803, 0x801
@@ -280,26 +276,6 @@ def _common_shape(shapes: Sequence[Shape]) -> Shape:
     return int(height), int(width), max(channels for _, _, channels in shapes)
 
 
-def class_folders(path: Path) -> list[Path]:
-    """Return the subfolders of a folder, sorted by name: one for each class."""
-    return sorted(entry for entry in _entries(path) if entry.is_dir() and not entry.name.startswith("."))
-
-
-def picture_files(folder: Path) -> list[Path]:
-    """Return the picture files in a folder, sorted by name; an error if there are none."""
-    pictures = sorted(entry for entry in _entries(folder) if entry.suffix.lower() in PICTURES)
-    if not pictures:
-        raise FileError(f"{folder} contains no pictures; expected files that end in {', '.join(PICTURES)}.")
-    return pictures
-
-
-def pictures_within(folder: Path) -> list[Path]:
-    """Return the picture files in a folder or, if it has none, in its subfolders."""
-    folders = class_folders(folder)
-    has_own = any(entry.suffix.lower() in PICTURES for entry in _entries(folder))
-    return [file for one in ([folder] if has_own or not folders else folders) for file in picture_files(one)]
-
-
 def one_shape(images: list[LabelledImage]) -> list[LabelledImage]:
     """Return the images unchanged, or raise an error if one of them does not have the shape of the first."""
     for image in images:
@@ -354,13 +330,6 @@ def _picture(path: Path) -> Iterator[Image.Image]:
     except OSError as error:
         if error.errno is None:  # raised by Pillow for a truncated file
             raise FileError(f"{path} cannot be read as a picture: {error}.") from None
-        raise unreadable(path, error) from error
-
-
-def _entries(path: Path) -> list[Path]:
-    try:
-        return list(path.iterdir())
-    except OSError as error:
         raise unreadable(path, error) from error
 
 

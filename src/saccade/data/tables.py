@@ -376,7 +376,9 @@ def _json_cell(path: str | Path, line: int, value: Any, column: Column, number: 
         raise FileError(f"{path}, line {line}: expected an object or an array with column {column!r}.")
     if column not in cells:
         has = ", ".join(map(repr, cells)) or "none"
-        raise FileError(f"{path}, line {line}: there is no column {column!r}; the line has: {has}.")
+        raise FileError(
+            f"{path}, line {line}: there is no column {column!r}; the line has: {has}; choose columns with --columns."
+        )
     cell = cells[column]
     if number and isinstance(cell, float) and math.isfinite(cell):
         return json.dumps(int(cell) if cell.is_integer() else cell)  # in JSON, 1.0 is the same number as 1

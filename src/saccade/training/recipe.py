@@ -129,7 +129,8 @@ def read_recipe(
     except UnicodeDecodeError:
         raise FileError(f"{path} is not UTF-8 text; a recipe is a TOML file.") from None
     except tomllib.TOMLDecodeError as error:
-        raise FileError(f"{path} is not valid TOML: {error}.") from None
+        advice = "" if path.suffix == ".toml" else "; if it is data, give it with --data, or --source and --target"
+        raise FileError(f"{path} is not valid TOML, as a recipe must be: {error}{advice}.") from None
     except RecursionError:
         raise FileError(f"{path} is not valid TOML: it nests brackets too deeply.") from None
     return read_tables(tables, str(path), overrides, say, init, saved=saved)

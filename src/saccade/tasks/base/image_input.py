@@ -15,18 +15,17 @@ import numpy as np
 from saccade.data.digits import read_digits
 from saccade.data.images import (
     IDX_IMAGES,
-    PICTURES,
     Fitting,
     Pixels,
     describe_shape,
     picture_shape,
-    pictures_within,
     read_idx_array,
     read_npz_arrays,
     read_picture,
 )
 from saccade.data.inputs import read_texts
 from saccade.data.paths import resolve_path
+from saccade.data.picture_folders import PICTURES, pictures_within
 from saccade.data.pictures import MOST_SIDE, count_pixels, decode_picture, fit_picture, picture_of_rows
 from saccade.errors import FileError, OptionError, SaccadeError, TooLargeError, counted, shortened
 from saccade.models import VisionConfig

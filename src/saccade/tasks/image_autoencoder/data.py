@@ -12,15 +12,14 @@ from pydantic import Field
 from saccade.data.digits import read_digits
 from saccade.data.images import (
     IDX_IMAGES,
-    PICTURES,
     LabelledImage,
     describe_shape,
-    picture_files,
     read_idx_array,
     read_npz_arrays,
     read_pictures,
 )
 from saccade.data.paths import resolve_path
+from saccade.data.picture_folders import PICTURES, picture_files
 from saccade.errors import FileError, OptionError
 from saccade.tasks.base.data import SHAPE, BuiltinOrFile, PictureReader, Say, Size, Splits, hold_out
 from saccade.tasks.base.image_task import suggest_patch
