@@ -23,7 +23,7 @@ __all__ = [
 #: Advice for a file that can be read in two ways.
 DECIDED_BY = "add --lines if each line is a text"
 
-Rows = Sequence[tuple[int, list[str]]]  # the line number and the cells of each row
+NumberedRows = Sequence[tuple[int, list[str]]]  # the line number and the cells of each row
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def check_labels(path: Path, found: Sequence[str], labelled: LabelledFormat) -> 
 
 
 def refuse_numbered_header(
-    path: Path, rows: Rows, place: int, other: int | None, labelled: LabelledFormat | None
+    path: Path, rows: NumberedRows, place: int, other: int | None, labelled: LabelledFormat | None
 ) -> None:
     """Refuse a table whose columns have numbers if its first row looks like a header: it is one single word where all
     other rows have several, or a label that no other row has."""
@@ -116,7 +116,7 @@ def refuse_numbered_header(
         refuse_header(path, [first[place], *([] if other is None else [first[other]])])
 
 
-def refuse_swapped(path: Path, rows: Rows, place: int, other: int | None, labelled: LabelledFormat) -> None:
+def refuse_swapped(path: Path, rows: NumberedRows, place: int, other: int | None, labelled: LabelledFormat) -> None:
     """Refuse a table whose columns have numbers if its texts are labels, or single words next to labels of several."""
     texts = [cells[place] for _, cells in rows]
     labels = [] if other is None else [cells[other] for _, cells in rows]

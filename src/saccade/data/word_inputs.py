@@ -111,7 +111,7 @@ def without_labels(word: str | None, label: str | None, features: Sequence[str])
 
 
 @dataclass(frozen=True)
-class Shape:
+class LineShape:
     """What the first lines of a file look like: their cells, and whether they must be cells of columns."""
 
     rows: list[list[str]]
@@ -175,7 +175,7 @@ def in_columns(
     return None
 
 
-def _shape(path: Path, separator: str | None, encoding: str, by_number: bool) -> Shape | None:
+def _shape(path: Path, separator: str | None, encoding: str, by_number: bool) -> LineShape | None:
     """Return what the first lines of a file look like; None if there are none. Raises an error for a format that has
     no columns of words, and for CoNLL-U that is not called so."""
     looked_at = [text for _, text in islice(read_lines(path, encoding), LOOKED_AT)]
@@ -189,7 +189,7 @@ def _shape(path: Path, separator: str | None, encoding: str, by_number: bool) ->
     if not lines or (split := cell_splitter(path, lines[0], separator)[0])(lines[0]) == []:
         return None
     has_blanks = any(not text.strip() for text in "\n".join(looked_at).strip().split("\n"))
-    return Shape([split(text) for text in lines], is_divided or "\t" in lines[0], has_blanks)
+    return LineShape([split(text) for text in lines], is_divided or "\t" in lines[0], has_blanks)
 
 
 def _refuse_either(path: Path) -> None:
