@@ -425,6 +425,13 @@ def test_a_bias_is_added_before_the_mask() -> None:
         walkthrough(inputs=torch.eye(5), bias=bias)
 
 
+@pytest.mark.parametrize("heads", [1, 2, 4])
+def test_a_temperature_of_one_changes_nothing_whatever_the_number_of_heads(heads: int) -> None:
+    rows = torch.randn(3, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64).tolist()
+    plain, same = (walkthrough(queries=rows, keys=rows, values=rows, heads=heads, temperature=t) for t in (None, 1.0))
+    torch.testing.assert_close(same.output, plain.output)
+
+
 def test_a_temperature_divides_the_scores() -> None:
     given = {"queries": [[2.0, 0.0, 0.0, 0.0]], "keys": [[3.0, 0, 0, 0], [1.0, 0, 0, 0]], "values": [[1.0], [2.0]]}
     walk = walkthrough(**given, temperature=3.0)  # scores 6 and 2; divided by √4 · 3: 1 and 1/3

@@ -92,8 +92,8 @@ def test_a_client_gets_one_thread_and_pauses_only_while_others_send_requests(mon
     with pytest.raises(TimeoutError, match="None"):
         pool._take()  # one thread, and no other job
     pool._do(first)
-    with pytest.raises(TimeoutError, match=r"6\.0"):
-        pool._take()  # three times as long as the first job took
+    with pytest.raises(TimeoutError, match=r"1\.0"):
+        pool._take()  # it pauses for six seconds, but perhaps the others leave before
     is_shared = False
     assert len({id(pool._take()), id(pool._take())}) == EACH == 2
 

@@ -11,6 +11,7 @@ import json
 import multiprocessing
 import signal
 import threading
+import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -88,7 +89,11 @@ def _work(connection: Connection, function: Callable[[bytes], bytes]) -> None:
                 answer = function(connection.recv_bytes())
             except ValidationError as error:
                 refused = 400, invalid_sentence(error.errors()[0])
-            except (Refused, SaccadeError) as error:
+            except (EOFError, OSError):
+                raise
+            except Exception as error:
+                if not isinstance(error, Refused | SaccadeError):
+                    traceback.print_exc()
                 refused = status_of(error), sentence_of(error)
             connection.send_bytes(json.dumps(refused).encode())
             connection.send_bytes(answer)

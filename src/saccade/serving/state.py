@@ -17,7 +17,7 @@ from saccade.serving.limits import Limits
 from saccade.serving.looks import Looks
 from saccade.serving.models import Models
 from saccade.serving.processes.neighbours import Neighbours
-from saccade.serving.threads import REST, Pool
+from saccade.serving.threads import REST, Pool, share_readers
 from saccade.serving.walks import walk_through
 
 __all__ = ["ServerState", "state_of"]
@@ -46,6 +46,7 @@ class ServerState:
     def __post_init__(self) -> None:
         self.unread = Unread(self.limits.all_bodies, self.limits.address_bodies)
         self.pool = Pool(self.limits.queue, rest=REST, is_shared=self.shares.is_shared)
+        share_readers(self.shares.is_shared)
         self.apart = Pool(self.limits.queue, threads=1, each=1)
         self.looks = Looks(self.limits, self.pool, "" if self.neighbours is None else f"{self.neighbours.number}-")
 

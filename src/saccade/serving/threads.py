@@ -16,7 +16,7 @@ from saccade.serving.computation import Computation, client_address
 from saccade.serving.http.refusals import Refused
 from saccade.serving.turns import Job, Queue
 
-__all__ = ["REST", "Pool", "is_small", "offload", "parse_apart"]
+__all__ = ["REST", "Pool", "is_small", "offload", "parse_apart", "share_readers"]
 
 Result = TypeVar("Result")
 P = ParamSpec("P")
@@ -28,6 +28,8 @@ SMALL_BYTES = 1024
 REST = 3.0
 #: However long a job took, its client does not pause for more seconds than this.
 LONGEST_REST = 10.0
+#: How often a pool checks whether a client that pauses is alone again.
+CHECK_SECONDS = 1.0
 
 
 class Pool:
@@ -127,14 +129,23 @@ class Pool:
                         self._running[job.client] += 1
                         return job
                     self._queue.remove(job)
+                if rests and self._is_shared is not None:
+                    rests.append(CHECK_SECONDS)
                 self._changed.wait(min(rests, default=None))
 
 
 #: One thread parses requests of up to 64 KiB and another parses larger ones, so that a page of text does not wait for
 #: megabytes. ``Guard`` has already limited the number of requests, so these queues need no limit.
 _parsers = {size: Pool(sys.maxsize, threads=1, each=1, rest=REST) for size in (1 << 16, sys.maxsize)}
+_is_shared: Callable[[str], bool] = lambda client: False  # noqa: E731 - the server of this process replaces it
 #: Only two large requests are read at a time, so that many of them cannot use up the processor.
-_readers = Pool(sys.maxsize, threads=2, each=1, rest=REST)
+_readers = Pool(sys.maxsize, threads=2, each=1, rest=REST, is_shared=lambda client: _is_shared(client))
+
+
+def share_readers(is_shared: Callable[[str], bool]) -> None:
+    """Let clients pause between large requests that are read, while ``is_shared`` says that others send requests."""
+    global _is_shared
+    _is_shared = is_shared
 
 
 def is_small(size: float) -> bool:

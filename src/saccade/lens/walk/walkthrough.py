@@ -119,18 +119,16 @@ def walkthrough(
     query, key, value = _sources(given)
     labels = _labels(given, len(query), len(key), tokens, source_tokens)
     weighting, vector = resolve_weights(weights), _score_vector(score, W_score, query.shape[1])
-    compared = _compared(weighting.score or _resolve_score(score, vector), scale, temperature, query.shape[1])
     _check_heads(heads, query, key, value, bias, changed, vector)
+    compared = _compared(weighting.score or _resolve_score(score, vector), scale, temperature, query.shape[1] // heads)
     compared.check(1, query.shape[1], key.shape[1])
     rule, mask_name = _resolve_mask(mask, len(query), len(key))
     changes = Changes(changed)
     steps = projection_steps(given, query, key, value, *labels, changes)
     query, key, value = (step.values for step in steps[-3:])
-    added = _resolve_bias(bias, len(query), len(key))
+    added, output = _resolve_bias(bias, len(query), len(key)), given.get("W_output")
     call = Call(query[None, None], key[None, None], compared, weighting, rule, added)
-    steps += _attention_steps(
-        call, value, heads, given.get("W_output"), mask_name, labels, changes, vector, temperature
-    )
+    steps += _attention_steps(call, value, heads, output, mask_name, labels, changes, vector, temperature)
     changes.check_steps(steps)
     names = _name(compared), _name(call.weights), mask_name
     return Walkthrough(tuple(_finished(step, value_names) for step in steps), *labels, *names)

@@ -139,7 +139,7 @@ class Connection(H11Protocol):
     most = 1024
     unread: Unread
     _is_reset = False
-    _unread_bytes = 0
+    _unread_bytes, _reader = 0, ""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -212,7 +212,11 @@ class Connection(H11Protocol):
         self._count_unread(0)
 
     def _count_unread(self, count: int) -> None:
-        self.unread.change(self.address, count - self._unread_bytes)
+        if self._unread_bytes:
+            self.unread.change(self._reader, -self._unread_bytes)
+        if count:  # the address of the request, which a trusted proxy may have told
+            self._reader = network_of(str((self.scope.get("client") or ("",))[0])) if self.scope else self.address
+            self.unread.change(self._reader, count)
         self._unread_bytes = count
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -108,7 +108,8 @@ class Exchange:
                 await self._state.refused.hold()
             headers = MutableHeaders(scope=message)
             if not self._has_room(headers.get("content-length", "")):
-                await self.refuse(Refused(429, "You have not read your earlier answers yet; read them first."))
+                said = "Too many bytes of answers have not been read yet; read yours, or try again in a moment."
+                await self.refuse(Refused(429, said, retry_after=1))
                 return
             self.status = message["status"]
             for name, value in (SECURITY_HEADERS | _embedded(self._scope, self._state.embedders)).items():
