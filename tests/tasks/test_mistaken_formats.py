@@ -20,6 +20,8 @@ from saccade.models import Config
 from saccade.tasks.base.predictor import NoOptions, Predictor
 from saccade.tasks.base.task import Bundle, Task
 from saccade.tasks.registry import TASKS
+from saccade.tasks.translation.task import Translation, TranslationState
+from saccade.text import Tokenizer
 
 SLOWLY = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 TAGGER, CLASSIFIER = tagging(toy_sentences(20, seed=1)), classification(toy_texts(20, seed=1))
@@ -160,13 +162,14 @@ def table_of(rows: list[tuple[str, ...]], suffix: str) -> str:
 
 
 @SLOWLY
-@given(ROWS, st.sampled_from([".tsv", ".csv"]), st.sampled_from(["0,1", "1,0", "0", "1"]), st.booleans())
+@given(ROWS, st.sampled_from([".tsv", ".csv"]), st.sampled_from(["0,1", "1,0"]), st.booleans())
 def test_a_header_is_never_a_text(rows: list[tuple[str, str]], suffix: str, columns: str, is_chosen: bool) -> None:
-    """Neither in the columns of training nor in those chosen for a file; scoring refuses it too."""
+    """Neither in the columns of training nor in those chosen for a file, if labels show that it is a header. If the
+    user chooses just the column of texts, a single word is one of them."""
     is_first = columns[0] == "0"
     names = ("review", "sentiment")
     content = table_of([names, *((text, label) for label, text in rows)] if is_first else [names[::-1], *rows], suffix)
-    if is_chosen or "," not in columns:
+    if is_chosen:
         predictor = opened(CLASSIFIER, {"file": f"train{suffix}"})
         predictor.read_otherwise(columns=columns)
     else:
@@ -175,8 +178,30 @@ def test_a_header_is_never_a_text(rows: list[tuple[str, str]], suffix: str, colu
     for found, how in ways(predictor, f"a{suffix}", content):
         assert found is None
         assert "looks like a header; if it is one, give the columns by name, such as --columns review" in how
+        assert f"if it is data, choose just the column of texts for this file, --columns {columns[0]}." in how
+    predictor.read_otherwise(columns=columns[0])
+    for found, _ in ways(predictor, f"a{suffix}", content):
+        assert found == ["review", *(text for _, text in rows)]
     predictor.read_otherwise(columns="review")
     assert all(found == [text for _, text in rows] for found, _ in ways(predictor, f"a{suffix}", content))
+
+
+@pytest.mark.parametrize("task", ["classification", "translation"])
+def test_a_first_text_of_one_word_can_be_read(tmp_path: Path, task: str) -> None:
+    """The message names the option with which it is read."""
+    texts = ["Great!", *(f"a film of {number}" for number in range(10))]
+    path = tmp_path / "a.tsv"
+    path.write_text("".join(f"{text}\n" for text in texts))
+    columns = {"text_column": "0", "label_column": "1"}
+    predictor = opened(CLASSIFIER, {"file": "train.tsv", **columns})
+    if task == "translation":
+        words = Tokenizer.train(texts, "word")
+        columns = {"source_column": "0", "target_column": "1"}
+        predictor = opened(Translation(TranslationState(words, words)), {"table": "train.tsv", **columns})
+    with pytest.raises(FileError, match=r"'Great!' looks like a header.*for this file, --columns 0\."):
+        predictor.read_file(path)
+    predictor.read_otherwise(columns="0")
+    assert predictor.read_file(path)[0] == texts
 
 
 @SLOWLY

@@ -181,7 +181,7 @@ def _table_texts(
         if other is not None and isinstance(column, str) and is_unnamed:
             check_labels(path, [cells[other] for _, cells in rows], labelled)
     if header is None and isinstance(column, int) and table_format(path) != ".jsonl":
-        refuse_numbered_header(path, rows, place, other, labelled)
+        refuse_numbered_header(path, rows, chosen, place, labelled, is_chosen)
     if labelled is not None and isinstance(column, int) and not is_chosen:
         refuse_swapped(path, rows, place, other, labelled)
     said = (f"texts from column {column}", *how, *note_skipped(bad))

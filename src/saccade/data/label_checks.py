@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from saccade.data.labelled import FASTTEXT, is_headed, label_end, split_label, split_labels
-from saccade.data.tables import is_json, refuse_header, refuse_or_skip
+from saccade.data.tables import Column, is_json, refuse_header, refuse_or_skip
 from saccade.errors import FileError, counted
 
 __all__ = [
@@ -100,20 +100,27 @@ def check_labels(path: Path, found: Sequence[str], labelled: LabelledFormat) -> 
 
 
 def refuse_numbered_header(
-    path: Path, rows: NumberedRows, place: int, other: int | None, labelled: LabelledFormat | None
+    path: Path,
+    rows: NumberedRows,
+    columns: tuple[Column, ...],
+    place: int,
+    labelled: LabelledFormat | None,
+    is_chosen: bool,
 ) -> None:
     """Refuse a table whose columns have numbers if its first row looks like a header: it is one single word where all
-    other rows have several, or a label that no other row has."""
+    other rows have several, unless the user chose the columns for this file, or a label that no other row has."""
+    other = 1 - place if len(columns) > 1 else None
     if not rows or rows[0][0] != 1:
         return
     (_, first), others = rows[0], [cells for _, cells in rows[1:]]
-    has_names = len(others) >= 10 and all(" " in cells[place] for cells in others)
+    has_names = not is_chosen and len(others) >= 10 and all(" " in cells[place] for cells in others)
     if labelled is not None and other is not None:
         labels = [cells[other] for cells in others]
         is_known = len(labels) > 1 and all(map(labelled.knows, labels)) and not labelled.knows(first[other])
         has_names = has_names or is_known or is_headed(first[other], labels)
     if has_names:
-        refuse_header(path, [first[place], *([] if other is None else [first[other]])])
+        if_data = f"choose just the column of texts for this file, --columns {columns[place]}"
+        refuse_header(path, [first[place], *([] if other is None else [first[other]])], if_data)
 
 
 def refuse_swapped(path: Path, rows: NumberedRows, place: int, other: int | None, labelled: LabelledFormat) -> None:

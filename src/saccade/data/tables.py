@@ -44,6 +44,8 @@ TABLES = (".csv", ".tsv", ".jsonl")
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 #: How many lines are examined to find the separator, and what fraction must have as many cells as the first line.
 LOOKED_AT, MOST = 1_000, 0.9
+#: What to do if the first line of a training file looks like a header, but is data.
+AS_DATA = "train with --set data.header=false (in Python and recipes, header = false in [data])"
 
 #: A cell may be as long as a line; Python's own limit is 128 KiB.
 csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
@@ -154,14 +156,13 @@ def refuse_or_skip(message: str, bad: list[str] | None) -> None:
     bad.append(message)
 
 
-def refuse_header(path: str | Path, cells: Sequence[str]) -> None:
+def refuse_header(path: str | Path, cells: Sequence[str], if_data: str = AS_DATA) -> None:
     """Raise an error if the first line looks like a header (every cell is a single word) but lacks the requested names.
-    ``cells`` are those of the columns that are read, in the order of --columns."""
+    ``cells`` are those of the columns that are read, in the order of --columns; ``if_data`` says how to read data."""
     if not any(" " in cell.strip() for cell in cells):
         raise FileError(
             f"{path}, line 1: {', '.join(map(repr, cells))} looks like a header; if it is one, give the columns by "
-            f"name, such as --columns {','.join(cell.strip() for cell in cells)}, and if it is data, train with --set "
-            f"data.header=false (in Python and recipes, header = false in [data])."
+            f"name, such as --columns {','.join(cell.strip() for cell in cells)}, and if it is data, {if_data}."
         )
 
 
