@@ -271,3 +271,13 @@ def test_the_first_models_of_trajectories_must_be_trained_again(kind: str, tmp_p
     with pytest.raises(DamagedError, match=r"is missing|does not have"):
         read_bundle(damaged)
     assert read_bundle(rewritten(new, lambda d: d.update(format=1), tmp_path / "later")).kind == kind
+
+
+def test_translators_with_parallel_blocks_of_earlier_versions_must_be_trained_again(tmp_path: Path) -> None:
+    """Their decoders did not attend to the source, so the weights of this attention were never trained."""
+    bundle = read_bundle(untrained.translator(tmp_path / "plain"))
+    new = write_untrained(tmp_path / "new", bundle.task, bundle.decoding, parallel=True)
+    assert read_bundle(new).config.parallel
+    old = rewritten(new, lambda d: d.update(format=1), tmp_path / "old")
+    with pytest.raises(FileError, match="contains a translation model of an earlier version"):
+        read_bundle(old)

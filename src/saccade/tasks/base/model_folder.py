@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from saccade.attention import LinearPositions
 from saccade.errors import DamagedError, FileError, OptionError, SaccadeError, UnsupportedError
-from saccade.models import TransformerConfig, VisionConfig, low_rank
+from saccade.models import Block, TransformerConfig, VisionConfig, low_rank
 from saccade.models.weights import unshared
 from saccade.pretrained import is_pretrained, weights_checksum
 from saccade.storage import (
@@ -249,10 +249,14 @@ def bundle_identity(path: Path) -> str:
 
 def _from_format_1(tensors: Mapping[str, Tensor], model: nn.Module, task: str, where: Path) -> dict[str, Tensor]:
     """Convert the weights of format 1, in which linear positions had no direction: one number was added to every
-    dimension. Raise an error for the first networks for trajectories, which cannot be converted."""
-    if task == "trajectories" and not any(name.startswith("own.") for name in tensors):
+    dimension. Raise an error for networks that cannot be converted: the first ones for trajectories, and decoders with
+    parallel blocks, which did not attend to their source."""
+    is_parallel = any(
+        isinstance(part, Block) and part.config.parallel and part.cross is not None for part in model.modules()
+    )
+    if is_parallel or (task == "trajectories" and not any(name.startswith("own.") for name in tensors)):
         raise FileError(
-            f"{where} contains a trajectories model of an earlier version of Saccade, whose network was different; "
+            f"{where} contains a {task} model of an earlier version of Saccade, whose network was different; "
             f"train it again with: saccade train {where / 'recipe.toml'} -o FOLDER"
         )
     needed = unshared(model)
