@@ -32,7 +32,7 @@ SHOTS = (
     ("studio-learn-1.png", "/learn?s=links", 1280, 800, "light", ".scene-picture[data-ready]", None),
     ("studio-learn-2.png", "/learn?s=cut", 1280, 800, "light", ".scene-picture[data-ready]", CHOSEN),
     ("studio-learn-3.png", "/learn?s=own", 1280, 800, "dark", ".scene-picture[data-ready]", None),
-    ("studio-ask.png", CUT, 1280, 800, "light", ".heads[data-ready]", None),
+    ("studio-ask.png", CUT, 1280, 860, "light", ".heads[data-ready]", None),
     ("studio-walk.png", "/walk", 1280, 800, "light", ".step table", None),
     ("studio-map.png", "/map?m=demo", 1280, 800, "dark", ".map[data-level]", None),
 )
