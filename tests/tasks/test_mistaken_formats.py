@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -247,3 +248,27 @@ def test_one_column_of_quoted_texts_is_read_alike_or_asked_about(texts: list[str
     assert all(found is None and "one quoted cell in each line" in how for found, how in others)
     predictor.read_otherwise(columns="0")
     assert all(found == texts for found, _ in ways(predictor, "a.csv", content))
+
+
+@pytest.mark.parametrize(
+    ("name", "header"), [("a.tsv", None), ("a.csv", None), ("a.jsonl", None), ("a.tsv", False), ("a.csv", False)]
+)
+@pytest.mark.parametrize("skip_bad", [False, True])
+def test_a_first_pair_of_two_words_can_be_read(tmp_path: Path, name: str, header: bool | None, skip_bad: bool) -> None:
+    """If it can be no header, or the user says that it is none; the columns by name are advised in their order."""
+    task = classification([replace(one, second="again") for one in toy_texts(20, seed=1)])
+    pairs = [("Great!", "Yes!"), ("so fine", "not bad"), ("a film", "a good film")]
+    rows = [(*pair, "good") for pair in pairs]
+    path = tmp_path / name
+    path.write_text(
+        "".join(json.dumps(row) + "\n" for row in rows) if name == "a.jsonl" else table_of(rows, path.suffix)
+    )
+    columns = {"text_column": "0", "second_column": "1", "label_column": "2"}
+    data = {"file": "train.tsv", "header": header, "skip_bad_rows": skip_bad, **columns}
+    predictor = opened(task, data)
+    if header is None and name != "a.jsonl":
+        named, advised = ("Great!,Yes!,good" if skip_bad else "Great!,Yes!"), "for this file, --columns 0,1,-."
+        with pytest.raises(FileError, match=rf"such as --columns {named}, .* {advised}"):
+            predictor.read_file(path)
+        predictor.read_otherwise(columns="0,1,-")
+    assert predictor.read_file(path)[0] == pairs

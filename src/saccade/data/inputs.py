@@ -89,10 +89,11 @@ def read_pairs(
     encoding: str | None = None,
     skip_bad: bool = False,
     separator: str | None = None,
+    is_chosen: bool = False,
 ) -> tuple[list[tuple[str, ...]], str]:
     """Read pairs of texts from a table, and return them with a phrase that says how the file was read. ``columns`` are
     the column of labels (or None), which the file need not have, and the columns of the two texts. A table with only
-    two columns needs no header: they are the two texts."""
+    two columns needs no header: they are the two texts. ``is_chosen`` says that the user chose them for this file."""
     texts = columns[1:]
     bad: list[str] | None = [] if skip_bad else None
     name, _ = choose_encoding(path, encoding)
@@ -109,8 +110,13 @@ def read_pairs(
         separator=separator,
     )
     rows = _filled(path, found, 0 if len(chosen) > 2 else None, labelled, bad)
-    if rows and rows[0][0] == 1 and all(any(" " in cell for cell in cells) for _, cells in rows[1:]) and rows[1:]:
-        refuse_header(path, rows[0][1])
+    others = [cells[-2:] for _, cells in rows[1:]]
+    may_have_header = header is None and not is_chosen and table_format(path) != ".jsonl"
+    if may_have_header and others and rows[0][0] == 1 and all(any(" " in cell for cell in pair) for pair in others):
+        *label, first, second = rows[0][1]
+        numbers = ",".join(str(one) if isinstance(one, int) else str(place) for place, one in enumerate(texts))
+        if_data = f"choose just the columns of the two texts for this file, --columns {numbers},-"
+        refuse_header(path, [first, second, *label], if_data)
     said = (f"pairs of texts from columns {texts[0]} and {texts[1]}", *how, *note_skipped(bad))
     pairs = [tuple(cells[-2:]) for _, cells in rows]
     return [pair for pair in pairs if any(pair)], "; ".join(said)

@@ -173,7 +173,7 @@ class ClassificationPredictor(TextInputPredictor):
         lines = how.get("lines", False)
         if second is not None and table_format(path) in TABLES and not lines:
             assert text is not None
-            return read_pairs(path, (label, text, second), labelled=labelled, **options)
+            return read_pairs(path, (label, text, second), labelled=labelled, is_chosen=self.chose_columns, **options)
         columns = [label, text, *([] if second is None else [second])]
         return read_texts(
             path,
