@@ -112,3 +112,11 @@ def test_existing_files_are_never_overwritten(tmp_path: Path, task: str, part: s
     ):
         write_parts(tmp_path / "run", own)
     assert {file.name: file.read_text() for file in own.iterdir()} == {name.name: "mine\n" for name in names}
+
+
+def test_parts_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun(tmp_path / "run", "classification", data_of("classification", tmp_path) | {"validation": 0.2})
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    for _, options in write_parts(tmp_path / "run", Path(".")).values():
+        assert all(Path(name).is_file() for name in options[1::2])

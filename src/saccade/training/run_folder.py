@@ -292,6 +292,7 @@ def write_parts(run: Path, to: Path) -> dict[str, tuple[int, list[str]]]:
                 )
             for file in files:
                 file.rename(to / file.name)
+    made = str(Path(made))  # for the current folder it begins with "./", unlike the options
     return {
         name: (count, [one.replace(made, str(to)) for one in options]) for name, (count, options) in written.items()
     }
