@@ -236,3 +236,9 @@ def test_a_folder_of_parts_is_told_from_a_folder_of_classes(tmp_path):
     (tmp_path / "train" / "cat" / "more").mkdir()
     (tmp_path / "train" / "dog" / "more").mkdir()
     assert len(pictures_within(tmp_path / "train")) == 2  # the classes have pictures of their own
+
+
+def test_a_folder_with_pictures_of_its_own_may_have_other_folders(tmp_path):
+    (tmp_path / "notes" / "old").mkdir(parents=True)
+    picture(tmp_path, "1.png", np.zeros((2, 2), dtype=np.uint8))
+    assert pictures_within(tmp_path) == [tmp_path / "1.png"]

@@ -40,9 +40,9 @@ def _is_picture(path: Path) -> bool:
 
 def pictures_within(folder: Path) -> list[Path]:
     """Return the picture files in a folder or, if it has none, in its subfolders."""
-    folders = class_folders(folder)
     has_own = any(map(_is_picture, _entries(folder)))
-    return [file for one in ([folder] if has_own or not folders else folders) for file in picture_files(one)]
+    folders = [] if has_own else class_folders(folder)
+    return [file for one in folders or [folder] for file in picture_files(one)]
 
 
 def _entries(path: Path) -> list[Path]:
