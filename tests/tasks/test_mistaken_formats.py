@@ -125,6 +125,14 @@ def test_json_is_no_text_to_tag(name: str, data: dict[str, Any]) -> None:
     assert all(found == content.splitlines() for found, _ in ways(predictor, name, content))
 
 
+@pytest.mark.parametrize("data", TRAINED[:3])
+def test_a_text_of_ten_words_that_begins_with_1_is_no_conllu(data: dict[str, Any]) -> None:
+    texts = ["1 of the ten words of this text is odd", "1,2;a,b c,d,e f,g,h", "and this one is short"]
+    for order in (texts, [texts[1], texts[2], texts[0]]):
+        for found, how in ways(opened(TAGGER, data), "a.txt", "".join(f"{text}\n" for text in order)):
+            assert (found, how) == (order, "one text per line")
+
+
 # --- labelled texts ---
 
 LABELS = st.sampled_from(["good", "bad"])

@@ -121,7 +121,7 @@ def _refuse_other_columns(path: str | Path, encoding: str) -> None:
     """Refuse a file whose first and last columns are clearly not words and labels: CoNLL-U, or a table with header."""
     lines = [text for _, text in islice(read_lines(path, encoding), LOOKED_AT)]
     rows = [re.split(r"[\t,; ]", text.strip()) for text in lines if text.strip() and text[0] != "#"]
-    if is_conllu(lines):
+    if is_conllu(lines, "\t,; "):
         raise FileError(
             f"{path} looks like CoNLL-U, whose words are not in the first column; rename it to end in {CONLLU}, or say "
             "which columns have the words and the labels, such as --columns 1,3."
@@ -133,13 +133,13 @@ def _refuse_other_columns(path: str | Path, encoding: str) -> None:
         )
 
 
-def is_conllu(lines: Sequence[str]) -> bool:
+def is_conllu(lines: Sequence[str], between: str = "\t") -> bool:
     """Return whether lines look like CoNLL-U: they begin with one of its comments, or with the first word of a sentence
-    in ten columns."""
+    in ten columns, with one of the characters in ``between`` between them."""
     some = [text for text in lines if text.strip()]
     if some and re.match(r"#\s*(sent_id|text|newdoc|newpar|global\.columns)\b", some[0]):
         return True
-    first = next((re.split(r"[\t,; ]", text.strip()) for text in some if text[0] != "#"), [])
+    first = next((re.split(f"[{between}]", text.strip()) for text in some if text[0] != "#"), [])
     return len(first) == len(DEFAULT_FIELDS) and first[0].partition("-")[0] == "1"
 
 
