@@ -103,7 +103,7 @@ def test_sorting_saves_most_of_the_padding() -> None:
 def test_empty_input_and_impossible_limits() -> None:
     assert plan_batches([], max_tokens=5) == []
     assert plan_batches([0, 0], max_tokens=5, shuffle=False) == [[0, 1]]
-    with pytest.raises(OptionError, match=r"Example 1 has 9 tokens, more than a batch may have \(max_tokens=8\)"):
+    with pytest.raises(OptionError, match=r"Example 2 has 9 tokens, more than a batch may have \(max_tokens=8\)"):
         plan_batches([[3, 2], [1, 9]], max_tokens=8)
     for option in ("max_tokens", "max_sentences", "bucket"):
         with pytest.raises(OptionError, match=f"{option} must be 1 or more, not 0"):

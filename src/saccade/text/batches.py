@@ -64,7 +64,7 @@ def _check_lengths(
     too_long = np.flatnonzero(sizes.max(axis=1, initial=0) > max_tokens)
     if len(too_long):
         raise OptionError(
-            f"Example {too_long[0]} has {sizes[too_long[0]].max():,} tokens, more than a batch may have "
+            f"Example {too_long[0] + 1:,} has {sizes[too_long[0]].max():,} tokens, more than a batch may have "
             f"(max_tokens={max_tokens:,}); {len(too_long):,} of {len(sizes):,} examples are too long: raise "
             "max_tokens, or leave them out."
         )
