@@ -242,3 +242,9 @@ def test_a_folder_with_pictures_of_its_own_may_have_other_folders(tmp_path):
     (tmp_path / "notes" / "old").mkdir(parents=True)
     picture(tmp_path, "1.png", np.zeros((2, 2), dtype=np.uint8))
     assert pictures_within(tmp_path) == [tmp_path / "1.png"]
+
+
+def test_transparent_areas_have_their_stored_colours(tmp_path):
+    colours = np.array([[[200, 10, 30, 0], [1, 2, 3, 128]]], dtype=np.uint8)
+    assert read_picture(picture(tmp_path, "1.png", colours)).tolist() == [[[200, 10, 30], [1, 2, 3]]]
+    assert read_picture(picture(tmp_path, "2.png", colours[..., 2:])).tolist() == [[[30], [3]]]  # grey

@@ -295,7 +295,8 @@ def picture_shape(path: Path) -> Shape:
 
 def read_picture(path: Path, shape: Shape | None = None, fitting: Fitting = RESIZED) -> Pixels:
     """Return the pixels of a picture file, with 1 channel if it is grey and 3 if it is in colour; transparent areas
-    become black. If ``shape`` is given, the picture is resized and converted to grey or colour to have that shape."""
+    have their stored colours. If ``shape`` is given, the picture is resized and converted to grey or colour to have
+    that shape."""
     with _picture(path) as picture:
         is_grey = picture.mode in GREY_MODES
         if picture.mode in ("I", "I;16", "F"):  # scale grey values of more than 8 bits to 8 bits
