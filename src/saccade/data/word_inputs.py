@@ -60,7 +60,7 @@ def read_words(
     elif has_labels is None:
         has_labels = in_columns(path, (word_column, label_column, *feature_columns), separator, name, labels)
         if has_labels is False:
-            word_column, feature_columns = without_labels(word_column, label_column, feature_columns)
+            word_column, feature_columns = unlabelled_columns(word_column, label_column, feature_columns)
     if has_labels is None:
         return read_texts(path, encoding=encoding, separator=separator)
     sentences, report = read_tagged(
@@ -94,7 +94,7 @@ def suffix_of_words(path: Path, columns: Sequence[str | None], trained: str, enc
     return CONLLU if is_wide or is_conllu(lines) else None
 
 
-def without_labels(word: str | None, label: str | None, features: Sequence[str]) -> tuple[str | None, list[str]]:
+def unlabelled_columns(word: str | None, label: str | None, features: Sequence[str]) -> tuple[str | None, list[str]]:
     """Return the column of words and the columns of features in a file that is like the training files, whose columns
     are given, but has no column of labels.
 
