@@ -151,7 +151,7 @@ def test_heads_in_the_batch_whose_tokens_are_unknown_are_refused() -> None:
     model = FromNumpy().requires_grad_(False)
     with saccade.watch(model) as seen:
         model(X)
-    assert "dimension of the batch" in seen.refused["attention"]
+    assert "batch dimension" in seen.refused["attention"]
 
 
 class Windows(nn.Module):

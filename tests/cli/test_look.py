@@ -137,5 +137,5 @@ def blind_run(toy_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_model_without_attention_says_so(capsys: Capture, tmp_path: Path, blind_run: Path) -> None:
     out = succeed(capsys, "look", blind_run, TEXT, "--png", tmp_path / "look.png")
-    assert "does not attend to its source" in out
+    assert "has no attention to the source" in out
     assert "\t\n" in succeed(capsys, "predict", blind_run, TEXT, "--alignments")

@@ -111,7 +111,7 @@ def test_places_are_positions_or_words() -> None:
     assert find_places(axis, "3") == [3] == find_places(axis, 3)
     with pytest.raises(OptionError, match="positions: 4, 5"):
         find_places(axis, "a")
-    with pytest.raises(OptionError, match="no token 6; there are 6"):
+    with pytest.raises(OptionError, match="no token at position 6; there are 6"):
         find_places(axis, 6)
 
 

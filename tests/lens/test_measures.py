@@ -59,7 +59,7 @@ def test_distance_of_heads_that_look_at_themselves_back_and_everywhere() -> None
     back = torch.eye(5).roll(-2, 1)  # 0 looks at 3, 1 at 4, 2 at 0, 3 at 1, 4 at 2: (3 + 3 + 2 + 2 + 2) / 5
     found = distance(trace_of(torch.stack([torch.eye(5), back, torch.full((5, 5), 0.2)])))
     torch.testing.assert_close(found, torch.tensor([0.0, 2.4, 1.6], dtype=torch.float64), atol=1e-6, rtol=0)
-    with pytest.raises(ShapeError, match="from 3 tokens to 4"):
+    with pytest.raises(ShapeError, match="from 3 queries to 4"):
         distance(trace_of(torch.full((1, 3, 4), 0.25)))
 
 

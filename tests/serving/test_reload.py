@@ -97,8 +97,8 @@ def test_a_folder_of_another_library_is_reloaded_once_it_has_rested(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("saccade.serving.models.RELOAD_SECONDS", 0.02)
-    gpt2 = {"position": "learned", "max_length": 64, "activation": "gelu_tanh", "encoder_layers": 0}
-    ours = untrained.writer(tmp_path / "ours", **gpt2, tied_embeddings=True)
+    gpt2 = {"position": "learned", "max_length": 64, "activation": "gelu_tanh"}
+    ours = untrained.writer(tmp_path / "ours", **gpt2)
     export(ours, "huggingface", tmp_path / "theirs", ["the cat"])
     weights, models = tmp_path / "theirs" / "model.safetensors", Models()
     old = models.add(tmp_path / "theirs")

@@ -98,4 +98,4 @@ def _list(checksums: bool) -> None:
         shown.print(f"{name}: {entry.size / 1e6:.1f} MB, {counted(len(entry.files), 'file')}, {how}", markup=False)
         for line in (entry.what, f"from {entry.source}", f"terms: {entry.terms}"):
             shown.print(Padding(Text(line), (0, 0, 0, 4)), soft_wrap=False)
-    shown.print("Recipes look for data sets in the folder that the environment variable SACCADE_DATA names.")
+    shown.print("Recipes look for data sets in the folder named by $SACCADE_DATA.")
