@@ -147,6 +147,22 @@ def test_the_story_says_what_is_cut_now(open_studio: OpenStudio, running: Runnin
     assert all(float(one) <= 100 for one in re.findall(r"interval \S+ to ([\d.]+)", shown.inner_text()))
 
 
+def test_a_link_that_is_restored_at_once_stays_restored(open_studio: OpenStudio, running: Running) -> None:
+    """Wrong before: weights of the cut that came after the link was restored showed it as cut again."""
+    page = open_scene(open_studio, running, "cut")
+    link, told = page.locator("[data-link='2,1']"), page.locator(".caption").inner_text()
+    waiting = held(page, "**/api/looks/*/matrix?*")
+    with page.expect_request("**/api/looks/*/matrix?*"):
+        link.click()
+    link.click()
+    with page.expect_response("**/api/looks/*/matrix?*"):
+        waiting[0].continue_()
+    page.wait_for_function("() => new Promise(done => setTimeout(() => done(true), 300))")
+    expect(link).to_have_text("✂")
+    expect(page.locator(".caption")).to_have_text(told)
+    expect(page.locator(".scene-answer")).to_have_count(1)
+
+
 def test_a_chosen_word_stays_chosen_while_another_sentence_is_typed(open_studio: OpenStudio, running: Running) -> None:
     """Wrong before: the first word was chosen instead."""
     page = open_scene(open_studio, running, "own")

@@ -50,6 +50,7 @@ function ask(model, input, signal, edits = {}) {
 function stripOf(stage, cut, told = (/** @type {number} */ _row) => undefined) {
   /** @type {{links: import("../ask/strip.js").Links | null}} */
   const now = { links: null };
+  let shows = 0;
   const strip = new Strip({
     pointed: (row) => {
       if (now.links && row !== now.links.row) strip.show((now.links = { ...now.links, row, column: -1 }));
@@ -61,7 +62,9 @@ function stripOf(stage, cut, told = (/** @type {number} */ _row) => undefined) {
   /** @param {Look} look @param {string} name @param {number} row @param {number} column @param {string} [isCut] */
   const show = async (look, name, row, column, isCut = "") => {
     const attention = attentionOf(look, name);
+    const mine = (shows += 1);
     const matrix = await weightsOf(look, attention.name, "mean", true);
+    if (mine !== shows) return; // something else is shown meanwhile
     const { labels } = look.axes[attention.rows];
     /** @type {Map<string, string>} */
     const cuts = new Map(isCut ? [[isCut, name]] : []);
@@ -126,6 +129,7 @@ export async function cut(stage) {
     const look = cutAt ? await without(name) : before;
     if (mine !== cutAt) return;
     await show(look, name, from, to, cutAt);
+    if (mine !== cutAt) return;
     answers.replaceChildren(...(cutAt ? bothAnswers(before, look) : [plainAnswer(before)]));
     apart.replaceChildren();
     stage.say(captionOf(before, look, name, from, to, cutAt !== ""));
