@@ -499,7 +499,8 @@ def test_tab_leads_through_all_numbers_and_on(open_studio: OpenStudio) -> None:
 
 
 def test_an_edited_number_stays_in_its_column_and_its_query_is_chosen(open_studio: OpenStudio) -> None:
-    """Wrong before: the way back pushed the number out of its column, and another query stayed marked."""
+    """Wrong before: the way back pushed the number out of its column, and another query stayed marked,
+    or was the one of the address."""
     page = open_studio("/walk?x=retrieval&temp=4&row=2")
     chosen = page.locator(".step[data-step=queries] tr[data-chosen] th")
     expect(chosen).to_have_text("token 3")
@@ -509,6 +510,7 @@ def test_an_edited_number_stays_in_its_column_and_its_query_is_chosen(open_studi
     expect(page.get_by_role("button", name="Restore row token 2, column 1 of Queries")).to_be_visible()
     assert number.bounding_box() == box
     expect(chosen).to_have_text("token 2")
+    assert parts_of(page)["row"] == "1"
     expect(page.locator("[data-block=powers] [data-glow]")).not_to_have_count(0)
     page.get_by_label("Scores, row token 2, column token 1").hover()
     expect(page.locator(".walk .arithmetic")).to_have_text("9.28 / (√3 · 4) = 1.339")

@@ -170,7 +170,7 @@ class WalkPage {
   stepView() {
     return new StepView({
       edited: (name, place, value, isFirst) => {
-        if (OF_QUERIES.has(name)) this.block = place[0]; // what follows from it is shown
+        if (OF_QUERIES.has(name)) this.studio.go({ row: String((this.block = place[0])), w: null }); // what it changes
         this.change({ e: withEdit(this.edits(), { name, place, value }) }, isFirst ? "push" : "replace");
       },
       returned: (name, place) => {
