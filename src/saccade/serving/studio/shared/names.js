@@ -37,11 +37,11 @@ export const GLOSSARY = {
   entropy: "Entropy, in bits, says how widely a head looks: 0 at one word alone, 3 at eight words alike.",
 };
 
-/** Marks that are not words of the text. @type {Record<string, string | undefined>} */
-export const MARKS = {
+/** Marks that are not words of the text; the word "constructor" is none. @type {Record<string, string | undefined>} */
+export const MARKS = Object.assign(Object.create(null), {
   "</s>": "</s> marks the end of the text; a head that has nothing to look for often looks at it.",
   "<s>": "<s> marks the start: the model reads it before it writes the first word.",
-};
+});
 
 /** What each page is for. @type {Record<string, string>} */
 export const ABOUT = {
