@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -166,7 +166,7 @@ def test_labels_at_the_beginning_of_lines_are_never_read_as_words(
     assert all(found == content.splitlines() for found, _ in ways(predictor, "a.txt", content))
 
 
-def table_of(rows: list[tuple[str, ...]], suffix: str) -> str:
+def table_of(rows: Sequence[tuple[str, ...]], suffix: str) -> str:
     return "".join(("\t" if suffix == ".tsv" else ",").join(row) + "\n" for row in rows)
 
 
