@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from PIL import Image
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from servers import Running, numbers, post
 from studio_pages import (
     ADDRESS,
@@ -258,6 +258,22 @@ def test_a_saved_picture_says_what_is_changed(open_studio: OpenStudio, running: 
     ):
         assert said in kept.locator(".lead").inner_text()
     kept.close()
+
+
+def test_a_long_answer_in_another_script_is_saved_as_a_page(open_studio: OpenStudio, running: Running) -> None:
+    """Wrong before: a note of 1,000 letters of nine bytes each was longer than an address may be, and refused."""
+    page = open_studio("/runs")
+
+    def answer_in_hindi(route: Route) -> None:
+        found = route.fetch().json()
+        if "change" not in found or found["change"] is None:
+            found["answer"]["text"] = "नमस्ते " * 300
+        route.fulfill(json=found)
+
+    page.route("**/api/models/tiny/looks", answer_in_hindi)
+    page.goto(f"{running.url}{ADDRESS}&a=encoder.0.self&h=1&cut=encoder.0.self:2:3")
+    page.wait_for_selector(".heads[data-ready]")
+    assert "नमस्ते नमस्ते" in saved(page, "HTML").decode()
 
 
 def test_a_button_says_that_it_copied_and_then_what_it_does(open_studio: OpenStudio) -> None:

@@ -18,6 +18,7 @@ const LINK = "Copy the link to this view";
 const FRAME = "Copy HTML to embed this view";
 const TOLD = 2000; // milliseconds that a button says what it did
 const MOST_NOTE = 1000; // letters of what a page says of itself
+const MOST_BYTES = 6000; // of them in an address, of the 8,192 that the server reads
 const KEPT = 60_000; // milliseconds that the browser has to write a file
 
 export class Saving {
@@ -61,7 +62,7 @@ export class Saving {
       const more = this.caption().slice(1); // the page has the answer itself
       const isOne = /^\d+$/.test(settled.head);
       if (isOne) more.push(`${headName(name, settled.head)} is head ${head} of this page, which counts from 0`);
-      const note = more.join(" · ").slice(0, MOST_NOTE);
+      const note = fitted(more.join(" · "));
       const cell = isAlignment ? {} : { row, column };
       return `/api/looks/${inPath(look.id ?? "")}/export?${query({ ...parts, ...cell, note })}`;
     };
@@ -133,4 +134,11 @@ export class Saving {
       this.note.textContent = text; // to be copied by hand
     }
   }
+}
+
+/** As much of a text as an address holds: a letter may be nine bytes or more of it. @param {string} text */
+function fitted(text) {
+  const letters = [...text].slice(0, MOST_NOTE);
+  while (query({ note: letters.join("") }).length > MOST_BYTES) letters.length = Math.floor(letters.length * 0.9);
+  return letters.join("");
 }
