@@ -96,13 +96,12 @@ function padded(low, high) {
   return [low >= 0 ? Math.max(0, low - room) : low - room, isShare ? Math.min(100, high + room) : high + room];
 }
 
-/** Round numbers between two values, two to four of them. @param {number} low @param {number} high */
+/** Round numbers between two values, two to five of them. @param {number} low @param {number} high */
 function ticksOf(low, high) {
-  const least = (high - low) / 3;
-  const power = Math.floor(Math.log10(least) + 1e-9);
-  const size = [1, 2, 5, 10].find((one) => one * 10 ** power >= least * (1 - 1e-9)) ?? 10;
-  const step = size * 10 ** power;
-  const decimals = Math.max(0, Math.min(6, size === 10 ? -power - 1 : -power));
+  const most = (high - low) / 2;
+  const power = Math.floor(Math.log10(most) + 1e-9);
+  const step = ([5, 2].find((one) => one * 10 ** power <= most * (1 + 1e-9)) ?? 1) * 10 ** power;
+  const decimals = Math.max(0, Math.min(6, -power));
   const first = Math.ceil(low / step - 1e-9);
   const count = Math.floor(high / step + 1e-9) - first + 1;
   return { decimals, values: Array.from({ length: count }, (_, place) => (first + place) * step) };
