@@ -92,7 +92,7 @@ KERNELS = (
 
 
 @pytest.mark.filterwarnings("ignore:.*flex_attention called without torch.compile")
-@pytest.mark.parametrize("function", KERNELS, ids=str)
+@pytest.mark.parametrize("function", KERNELS, ids=lambda function: getattr(function, "__name__", str(function)))
 def test_other_kernels_are_refused(function: Callable[..., Any]) -> None:
     model = Stack(Attends(), Attends(function), Attends()).requires_grad_(False)
     unwatched = model(X)
