@@ -258,6 +258,21 @@ def test_a_word_is_swapped(open_studio: OpenStudio, running: Running) -> None:
     expect(page.locator(".was:visible")).to_be_visible()
 
 
+def test_a_word_chosen_at_once_is_kept(open_studio: OpenStudio) -> None:
+    """The browser's late notice that the list was opened must not choose another word."""
+    page = open_studio(f"{ADDRESS}&a={SELF}&h=1&row=5&col=5")
+    kept = page.evaluate("""async () => {
+        const summary = [...document.querySelectorAll("summary")].find((one) => one.textContent === "swap a word");
+        const list = document.querySelector("[aria-label='Word to replace']");
+        summary.click();
+        const offered = list.value;
+        list.value = "cat";
+        await new Promise((done) => setTimeout(done, 200));
+        return [offered, list.value];
+    }""")
+    assert kept == ["dog", "cat"]
+
+
 @pytest.mark.slow
 def test_a_head_off_while_answers_are_drawn(open_studio: OpenStudio, running: Running) -> None:
     page = open_studio(f"{ADDRESS}&a={CROSS}&h=1&how=draw&seed=3&off={CROSS}:1")

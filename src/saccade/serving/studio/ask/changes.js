@@ -27,8 +27,9 @@ export class Changes {
       this.swapping.open = false;
       changed({ swap, n: null }, "push");
     });
-    const offered = { class: "popup", ontoggle: () => this.swapping.open && this.offerSwap() };
-    this.swapping = make("details", offered, make("summary", {}, "swap a word"), this.swap.element);
+    // On the click itself: the browser sends "toggle" later, perhaps after a word was chosen in the list.
+    const summary = make("summary", { onclick: () => !this.swapping.open && this.offerSwap() }, "swap a word");
+    this.swapping = make("details", { class: "popup" }, summary, this.swap.element);
     this.nothing = make("span", { class: "quiet" }, NOTHING);
     this.chips = make("ul", { class: "chips", "aria-label": "What is changed" });
     this.weights = choice(
