@@ -147,7 +147,7 @@ def t5(**changed: Any) -> Any:
     sizes = {"d_model": 14, "d_kv": 3, "d_ff": HIDDEN, "num_layers": 2, "num_decoder_layers": 3, "num_heads": 7}
     ranges = {"relative_attention_num_buckets": 6, "relative_attention_max_distance": 9}
     ids = {"pad_token_id": 30, "decoder_start_token_id": 30, "eos_token_id": 0, "attn_implementation": "eager"}
-    config = hf.T5Config(vocab_size=VOCABULARY, **sizes | ranges | ids | changed)
+    config = hf.T5Config(**{"vocab_size": VOCABULARY} | sizes | ranges | ids | changed)
     model = hf.T5ForConditionalGeneration(config)
     if not config.scale_decoder_outputs:  # version 1.1, whose output layer is not the embedding
         model.lm_head.weight = torch.nn.Parameter(torch.zeros(VOCABULARY, 14))

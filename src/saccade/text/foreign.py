@@ -1,30 +1,30 @@
-"""Read the tokenizers of pretrained models, which keep their own ids, special tokens and ways to split text.
+"""Use the tokenizers of pretrained models, which keep their own ids, special tokens and ways to split text.
 
-A folder has a ``tokenizer.json``, or the older ``vocab.txt`` or ``vocab.json`` with ``merges.txt``. Without any of
-these, a text must consist of tokens separated by spaces: those in ``token_mappings.json``, or else numbers, the ids.
+``foreign_files.py`` reads them from a folder.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import re
-import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import tokenizers
-from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from saccade.errors import FileError, OptionError
+from saccade.text.sentencepiece import check_characters
 from saccade.text.subwords import letters_to_bytes
 from saccade.text.tokenizer import MASK_TEXT, Encoding, PairFrame, Special, Tokenizer, check_texts, readable
 
-__all__ = ["ForeignTokenizer", "config_name", "read_foreign", "spaced_tokenizer"]
+__all__ = ["ROLES", "UNMATCHED", "ForeignTokenizer", "config_name", "from_text"]
 
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
-_LARGEST = 256 << 20  # bytes of a tokenizer file
+#: A character that no text contains. An entry that begins with it is one that the network knows, but into which no text
+#: is split.
+UNMATCHED = "\uffff"
 #: The roles of special tokens, and their keys in a tokenizer_config.json.
 ROLES = {"pad": "pad_token", "unknown": "unk_token", "start": "bos_token", "end": "eos_token", "mask": "mask_token"}
 
@@ -32,16 +32,23 @@ ROLES = {"pad": "pad_token", "unknown": "unk_token", "start": "bos_token", "end"
 class ForeignTokenizer(Tokenizer):
     """A tokenizer that another program saved."""
 
-    def __init__(self, inner: tokenizers.Tokenizer, size: int, names: Mapping[str, str | int | None]) -> None:
+    def __init__(
+        self, inner: tokenizers.Tokenizer, size: int, names: Mapping[str, str | int | None], renumbered: bool = False
+    ) -> None:
         """``size`` is the number of ids that the network knows, which may exceed the vocabulary; ``names`` are the
-        special tokens by their roles (pad, unknown, start, end, mask), as text or id."""
+        special tokens by their roles (pad, unknown, start, end, mask), as text or id. ``renumbered`` says that a list
+        other than the tokenizer's own gives the ids: a piece that is not in it is unknown to the network."""
         self._inner = inner
+        self._renumbered = renumbered
+        #: The tokenizer of the texts that the model writes, if the folder has one for each side.
+        self.target = self
         self._inner.no_padding()
         self._inner.no_truncation()
         described = json.loads(inner.to_str())
         self.kind = str(described["model"].get("type") or "BPE")
         vocabulary = inner.get_vocab(with_added_tokens=True)
-        entries = {id: piece for piece, id in vocabulary.items()}
+        entries = {id: piece.removeprefix(UNMATCHED) for piece, id in vocabulary.items() if piece[:2] != UNMATCHED * 2}
+        self._ids = {piece: id for id, piece in entries.items() if id < size} if renumbered else {}
         self._has_ids_only = all(piece == str(id) for piece, id in vocabulary.items())
         added = {one["id"] for one in described.get("added_tokens") or () if one.get("special")}
         ids = {role: vocabulary.get(name) if isinstance(name, str) else name for role, name in names.items()}
@@ -119,6 +126,7 @@ class ForeignTokenizer(Tokenizer):
             **tokens,
             "vocabulary_size": self.vocabulary_size,
             "special_ids": self._roles,
+            **({"renumbered": True} if self._renumbered else {}),
         }
         return {name: self.to_bytes(), config_name(name): (json.dumps(about, indent=2) + "\n").encode()}
 
@@ -128,27 +136,24 @@ class ForeignTokenizer(Tokenizer):
         try:
             text, found = data.decode(), json.loads(about)
             size, ids = found["vocabulary_size"], {role: found["special_ids"].get(role) for role in ROLES}
+            renumbered = bool(found.get("renumbered", False))
             if type(size) is not int or not all(id is None or type(id) is int for id in ids.values()):
                 raise ValueError("its sizes and ids are not whole numbers")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise FileError(f"{where} has a tokenizer_config.json that Saccade cannot read: {error}.") from None
-        return cls(_from_text(text, where), size, ids)
+        return cls(from_text(text, where), size, ids, renumbered)
 
     def encode_batch(self, texts: Sequence[str]) -> list[Encoding]:
         check_texts(texts)
-        return [
-            Encoding(
-                ids=self._known(encoding.ids),
-                tokens=[self._tokens[id] for id in encoding.ids],
-                spans=self._spans(text, encoding),
-                words=self.words(encoding.ids),
-            )
-            for text, encoding in zip(texts, self._split(texts), strict=True)
-        ]
+        return [self._encoding(*pair) for pair in zip(texts, self._split(texts), strict=True)]
+
+    def _encoding(self, text: str, found: tokenizers.Encoding) -> Encoding:
+        ids = self._known(found)
+        return Encoding(ids, [self._tokens[id] for id in ids], self._spans(text, found, ids), self.words(ids))
 
     def encode_ids(self, texts: Sequence[str]) -> list[list[int]]:
         check_texts(texts)
-        return [self._known(encoding.ids) for encoding in self._split(texts)]
+        return [self._known(encoding) for encoding in self._split(texts)]
 
     def _split(self, texts: Sequence[str]) -> list[tokenizers.Encoding]:
         try:
@@ -164,7 +169,14 @@ class ForeignTokenizer(Tokenizer):
             said = f"it does not have {found[:40]!r}" if found and self.kind == "WordLevel" else str(error)
             raise OptionError(f"The vocabulary of this model has no token for unknown words, and {said}.") from None
 
-    def _known(self, ids: list[int]) -> list[int]:
+    def _known(self, encoding: tokenizers.Encoding) -> list[int]:
+        """Return the ids of an encoded text; raise an error if the network does not have one of them."""
+        ids: list[int] = encoding.ids
+        unknown = self.special.unknown
+        if self._renumbered and unknown is not None:
+            size, known = len(self._tokens), self._ids
+            pairs = zip(ids, encoding.tokens, strict=True)
+            return [known.get(text, unknown) if id >= size or id == unknown else id for id, text in pairs]
         if ids and max(ids) >= len(self._tokens):
             raise OptionError(
                 f"The tokenizer gives a token the id {max(ids)}, but the network has only ids 0 to "
@@ -192,9 +204,10 @@ class ForeignTokenizer(Tokenizer):
         for id in given:
             self.token(id)  # raises an error if it is not in the vocabulary
         if self._inner.decoder is None:
-            return self.following(given).removeprefix(" ")
-        text: str = self._inner.decode(given, skip_special_tokens=True)
-        return text
+            text = self.following(given)
+            return text.strip() if self._renumbered else text.removeprefix(" ")
+        decoded: str = self._inner.decode(given, skip_special_tokens=True)
+        return decoded
 
 
 def _surfaces(described: Mapping[str, Any]) -> Any:
@@ -215,149 +228,23 @@ def _surfaces(described: Mapping[str, Any]) -> Any:
     return metaspace
 
 
-def read_foreign(folder: Path, size: int, ids: Mapping[str, int | None]) -> ForeignTokenizer:
-    """Read the tokenizer in a folder. ``size`` is the number of ids that the network knows, and ``ids`` are the special
-    ids in the configuration of the network: pad, start and end."""
-    settings: dict[str, Any] = {}
-    for name in ("special_tokens_map.json", "tokenizer_config.json"):
-        settings.update(_json(folder / name) if (folder / name).exists() else {})
-    names: dict[str, str | int | None] = {}
-    for role, key in ROLES.items():
-        stated = settings.get(key)
-        token = stated.get("content") if isinstance(stated, dict) else stated
-        names[role] = token if isinstance(token, str) and ids.get(role) is None else ids.get(role)
-    inner = _inner(folder, settings, size)
-    names["unknown"] = names["unknown"] or json.loads(inner.to_str())["model"].get("unk_token")
-    if names["mask"] is None:  # the usual names, if the settings do not give one
-        names["mask"] = next((name for name in ("[MASK]", "<mask>") if inner.token_to_id(name) is not None), None)
-    return ForeignTokenizer(inner, size, names)
-
-
-def spaced_tokenizer(entries: Sequence[str], names: Mapping[str, str], ends: bool) -> ForeignTokenizer:
-    """Make a tokenizer for tokens separated by spaces. ``names`` are the tokens for the start, the end and unknown
-    words; ``ends`` says whether the model expects the end token after a text that it reads."""
-    vocabulary = {entry: id for id, entry in enumerate(entries)}
-    for name in names.values():
-        if name not in vocabulary:
-            raise FileError(f"The vocabulary does not have the token {name!r}, which the model needs.")
-    inner = _spaced(vocabulary, names["unknown"])
-    kept = {role: name for role, name in names.items() if ends or role != "end"}
-    return ForeignTokenizer(inner, len(entries), {"pad": vocabulary.get("<blank>", 0), **kept})
-
-
-def _inner(folder: Path, settings: Mapping[str, Any], size: int) -> tokenizers.Tokenizer:
-    for name in (f"tok{size}.bin", "tokenizer.bin"):
-        if (folder / name).exists():
-            return _llama2c(folder / name, size)
-    if (folder / "tokenizer.json").exists():
-        return _from_text(_text(folder / "tokenizer.json"), str(folder / "tokenizer.json"))
-    if (folder / "vocab.txt").exists():
-        pieces = [line.rstrip("\r\n") for line in _text(folder / "vocab.txt").split("\n")]
-        return _words(pieces[:-1] if not pieces[-1] else pieces, settings)
-    if (folder / "vocab.json").exists() and (folder / "merges.txt").exists():
-        return _byte_pairs(folder)
-    if (folder / "token_mappings.json").exists():
-        vocabulary = _json(folder / "token_mappings.json").get("token2id")
-        if not isinstance(vocabulary, dict) or any(type(id) is not int or id < 0 for id in vocabulary.values()):
-            raise FileError(f"{folder / 'token_mappings.json'} has no table token2id with the id of each token.")
-        return _spaced(vocabulary)
-    if any(folder.glob("*.spm")) or any(folder.glob("*.model")):
-        raise FileError(
-            f"{folder} has a SentencePiece tokenizer, which Saccade does not read; save it as tokenizer.json with "
-            "transformers: AutoTokenizer.from_pretrained(folder).save_pretrained(folder)."
-        )
-    return _spaced({str(id): id for id in range(size)})
-
-
-def _words(pieces: Sequence[str], settings: Mapping[str, Any]) -> tokenizers.Tokenizer:
-    """Make a tokenizer from a ``vocab.txt``: of word pieces, as in BERT, or of whole words if no entry starts with ##,
-    which marks a piece that continues a word."""
-    vocabulary = {piece: id for id, piece in enumerate(pieces)}
-    if not any(piece.startswith("##") for piece in pieces):
-        inner = _spaced(vocabulary)
-    else:
-        inner = tokenizers.Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=100))
-        inner.normalizer = normalizers.BertNormalizer(
-            lowercase=settings.get("do_lower_case", True),
-            strip_accents=settings.get("strip_accents"),
-            handle_chinese_chars=settings.get("tokenize_chinese_chars", True),
-        )
-        inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        inner.decoder = decoders.WordPiece()
-    present = [name for name in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]") if name in vocabulary]
-    inner.add_special_tokens(present)
-    if "[CLS]" in vocabulary and "[SEP]" in vocabulary:
-        frame = [(name, vocabulary[name]) for name in ("[CLS]", "[SEP]")]
-        inner.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", frame)
-    return inner
-
-
-def _spaced(vocabulary: dict[str, int], unknown: str | None = None) -> tokenizers.Tokenizer:
-    """Make a tokenizer for tokens that are separated by spaces."""
-    unknown = unknown or next((name for name in ("[UNK]", "<unk>") if name in vocabulary), None)
-    inner = tokenizers.Tokenizer(models.WordLevel(vocabulary, unk_token=unknown or "<unk>"))
-    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    return inner
-
-
-def _byte_pairs(folder: Path) -> tokenizers.Tokenizer:
-    vocabulary = _json(folder / "vocab.json")
-    lines = _text(folder / "merges.txt").split("\n")
-    merges = [(left, right) for left, _, right in (line.partition(" ") for line in lines if line[:1] != "#") if right]
-    try:
-        inner = tokenizers.Tokenizer(models.BPE(vocabulary, merges))
-    except Exception as error:  # the library raises no narrower class
-        raise FileError(f"{folder / 'merges.txt'} does not fit vocab.json: {error}.") from None
-    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    inner.decoder = decoders.ByteLevel()
-    marks = [name for name in ("<s>", "<pad>", "</s>", "<unk>", "<mask>", "<|endoftext|>") if name in vocabulary]
-    inner.add_special_tokens([tokenizers.AddedToken(name, lstrip=name == "<mask>", special=True) for name in marks])
-    if "<s>" in vocabulary and "</s>" in vocabulary:
-        inner.post_processor = processors.RobertaProcessing(
-            ("</s>", vocabulary["</s>"]), ("<s>", vocabulary["<s>"]), add_prefix_space=False
-        )
-    return inner
-
-
-def _llama2c(path: Path, size: int) -> tokenizers.Tokenizer:
-    """Read a tokenizer of llama2.c: the length of the longest piece, then the score, length and bytes of each piece."""
-    data, place, pieces, scores = path.read_bytes(), 4, [], []
-    try:
-        for id in range(size):
-            score, length = struct.unpack_from("<fi", data, place)
-            if length < 0 or place + 8 + length > len(data):
-                raise struct.error
-            piece = data[place + 8 : place + 8 + length].decode()
-            pieces.append(piece.strip("\n") if id < 3 else piece.replace(" ", "▁"))  # <unk>, <s>, </s>
-            scores.append(score)
-            place += 8 + length
-    except (struct.error, UnicodeDecodeError):
-        raise FileError(f"{path} is not a tokenizer of llama2.c with {size} pieces.") from None
-    ids = {piece: id for id, piece in reversed(list(enumerate(pieces)))}
-    merges = [
-        (-scores[ids[piece]], piece[:cut], piece[cut:])
-        for piece in pieces[3:]
-        for cut in range(1, len(piece))
-        if piece[:cut] in ids and piece[cut:] in ids
-    ]
-    pairs = [(left, right) for _, left, right in sorted(merges, key=lambda merge: merge[0])]
-    inner = tokenizers.Tokenizer(models.BPE(ids, pairs, unk_token="<unk>", fuse_unk=True, byte_fallback=True))
-    inner.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
-    inner.decoder = decoders.Sequence(
-        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
-    )
-    inner.add_special_tokens(["<unk>", "<s>", "</s>"])
-    inner.post_processor = processors.TemplateProcessing("<s> $A", "<s> $A <s>:1 $B:1", [("<s>", 1)])
-    return inner
-
-
-def _from_text(text: str, where: str) -> tokenizers.Tokenizer:
+def from_text(text: str, where: str) -> tokenizers.Tokenizer:
     """Read the content of a tokenizer.json."""
     _check_ids(text, where)
     try:
+        for table in _tables(json.loads(text).get("normalizer")):
+            check_characters(base64.b64decode(table))
         return tokenizers.Tokenizer.from_str(text)
     except Exception as error:  # the library raises no narrower class
         raise FileError(f"{where} is not a tokenizer.json: {error}.") from None
+
+
+def _tables(normalizer: Any) -> Iterator[str]:
+    """Yield the tables of characters of a normalizer; the library ends the process if one of them is damaged."""
+    if isinstance(normalizer, dict):
+        if normalizer.get("type") == "Precompiled":
+            yield str(normalizer.get("precompiled_charsmap") or "")
+        yield from (table for one in normalizer.get("normalizers") or () for table in _tables(one))
 
 
 def config_name(name: str) -> str:
@@ -376,24 +263,3 @@ def _check_ids(text: str, path: str) -> None:
         raise FileError(f"{path} is not a tokenizer.json: it does not describe a vocabulary.") from None
     if any(type(id) is not int or not 0 <= id < 2 * len(ids) + 1000 for id in ids):
         raise FileError(f"{path} has {len(ids):,} entries, but an id that is negative or far above that number.")
-
-
-def _text(path: Path) -> str:
-    try:
-        if path.stat().st_size > _LARGEST:
-            raise FileError(f"{path} has {path.stat().st_size:,} bytes; a tokenizer file has at most {_LARGEST:,}.")
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise FileError(f"{path} is not text in UTF-8.") from None
-    except OSError as error:
-        raise FileError(f"{path} cannot be read: {error.strerror or error}.") from None
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(_text(path))
-    except (ValueError, RecursionError) as error:
-        raise FileError(f"{path} is not JSON ({error}).") from None
-    if not isinstance(found, dict):
-        raise FileError(f"{path} is not a JSON object.")
-    return found

@@ -221,12 +221,15 @@ class Tokenizer:
             pieces.append(self._surface[id])
         return b"".join(pieces).decode("utf-8", errors="replace")
 
-    def _spans(self, text: str, encoding: tokenizers.Encoding) -> list[tuple[int, int]]:
-        """Return the positions of the tokens, without the white space in front of words."""
+    def _spans(
+        self, text: str, encoding: tokenizers.Encoding, known: Sequence[int] | None = None
+    ) -> list[tuple[int, int]]:
+        """Return the positions of the tokens, without the white space in front of words. ``known`` are their ids, if
+        they are not those of the encoding."""
         spans = encoding.offsets
         if not self.spaced:
             return spans
-        ids, words = encoding.ids, encoding.word_ids
+        ids, words = known or encoding.ids, encoding.word_ids
         for position, (start, end) in enumerate(spans):
             piece = text[start:end]
             if position == 0 and self._surface[ids[0]] == b" ":  # the space that is added in front of a text

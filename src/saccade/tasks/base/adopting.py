@@ -67,7 +67,10 @@ def _tokenizer(path: Path, model: Pretrained) -> ForeignTokenizer:
         "start": model.id("decoder_start_token_id", "bos_token_id"),
         "end": model.id("eos_token_id"),
     }
-    return read_foreign(path if path.is_dir() else path.parent, model.vocabulary, ids)
+    kind = model.fields.get("model_type")
+    return read_foreign(
+        path if path.is_dir() else path.parent, model.vocabulary, ids, kind if isinstance(kind, str) else None
+    )
 
 
 def _data(model: Pretrained) -> dict[str, Any]:

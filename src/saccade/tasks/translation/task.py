@@ -132,7 +132,7 @@ class TranslationState(TaskState):
         assert tokenizer is not None
         if tokenizer.special.start is None or tokenizer.special.end is None:
             raise FileError(f"The files of this {model.family} model do not say which tokens start and end a text.")
-        return cls(tokenizer, tokenizer)
+        return cls(tokenizer, tokenizer.target)
 
     @classmethod
     def load(cls, description: Mapping[str, Any], read: ReadFile, where: str) -> Self:

@@ -1,0 +1,169 @@
+"""Make tokenizers from SentencePiece files, as each family of pretrained models uses them.
+
+The file says how to split a text into pieces; the family adds its special tokens, and some families change the text
+first. Each function gives the ids that ``transformers`` gives for the same folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, processors
+
+from saccade.errors import FileError
+from saccade.text.foreign import UNMATCHED
+from saccade.text.sentencepiece import CONTROL, USER_DEFINED, PieceModel, merges_of, read_pieces
+
+__all__ = ["FILES", "SOURCE", "TARGET", "numbered", "of_family"]
+
+#: The file of a folder that has one for each side.
+SOURCE, TARGET = "source.spm", "target.spm"
+#: The file of each family (``model_type`` in config.json).
+FILES = {
+    "albert": "spiece.model",
+    "llama": "tokenizer.model",
+    "mistral": "tokenizer.model",
+    "mt5": "spiece.model",
+    "t5": "spiece.model",
+}
+#: The most sentinels (``<extra_id_0>``, ...) of a T5.
+_MOST_EXTRA = 10_000
+
+
+def of_family(family: str, path: Path, settings: Mapping[str, Any]) -> tokenizers.Tokenizer:
+    """Make the tokenizer of a family from its file; ``settings`` are those of tokenizer_config.json."""
+    model = read_pieces(path)
+    inner = _MAKERS[family](model, path, settings)
+    known = {
+        piece.text: tokenizers.AddedToken(piece.text, normalized=False, special=piece.kind == CONTROL)
+        for piece in model.pieces
+        if piece.kind in (CONTROL, USER_DEFINED)
+    }
+    inner.add_tokens(list(known.values()))
+    return inner
+
+
+def numbered(path: Path, ids: Mapping[str, int], size: int) -> tokenizers.Tokenizer:
+    """Make one of the two tokenizers of a Marian model, whose pieces have the ids in ``ids``. A text may begin with the
+    language to translate into, such as ``>>fra<<``.
+
+    Its entries are the ``size`` ids of the network, and then pieces of the file that the network does not know. A text
+    is split into the pieces of the file alone; a name that is not one of them begins with a character that no text has.
+    """
+    model = read_pieces(path)
+    for name in ("<unk>", "</s>"):
+        if name not in ids:
+            raise FileError(f"{path.parent / 'vocab.json'} does not have the token {name!r}, which a model needs.")
+    own = {piece.text: piece for piece in model.pieces if piece.kind != CONTROL}
+    languages = [text for text in ids if text.startswith(">>") and text.endswith("<<")]
+    special = [text for text in ("<unk>", "</s>", "<pad>", *languages) if text in ids]
+    names = {id: text if text in own or text in special else UNMATCHED + text for text, id in ids.items()}
+    entries = [names.get(id, f"{UNMATCHED * 2}{id}") for id in range(size)]
+    entries += [text for text in own if text not in ids]
+    lowest = min(piece.score for piece in own.values())
+    if model.algorithm == "bpe":
+        known = {entry: id for id, entry in enumerate(entries)}
+        inner = tokenizers.Tokenizer(models.BPE(known, merges_of(model, known), unk_token="<unk>", fuse_unk=True))
+    else:
+        scored = [(entry, own[entry].score if entry in own else lowest) for entry in entries]
+        inner = tokenizers.Tokenizer(models.Unigram(scored, ids["<unk>"]))
+    inner.normalizer = _as_the_file_says(model)
+    inner.add_special_tokens([tokenizers.AddedToken(text, normalized=False, special=True) for text in special])
+    inner.post_processor = processors.TemplateProcessing("$A </s>", special_tokens=[("</s>", ids["</s>"])])
+    return inner
+
+
+def _as_the_file_says(model: PieceModel) -> Any:
+    """Return what changes a text before it is split: characters are replaced, and a space is written as ▁."""
+    steps: list[Any] = [normalizers.Precompiled(model.characters)] if model.characters else []
+    if model.joins_spaces:
+        steps += [normalizers.Replace(Regex(" {2,}"), " "), normalizers.Strip()]
+    steps.append(normalizers.Replace(" ", "▁"))
+    return normalizers.Sequence(steps + ([normalizers.Prepend("▁")] if model.has_prefix else []))
+
+
+def _unigram(model: PieceModel, path: Path, more: list[tuple[str, float]]) -> tokenizers.Tokenizer:
+    if model.algorithm != "unigram":
+        raise FileError(f"{path} has pieces of byte-pair encoding, but this family of models uses unigram pieces.")
+    scored = [(piece.text, piece.score) for piece in model.pieces]
+    inner = tokenizers.Tokenizer(models.Unigram(scored + more, model.unknown))
+    words: list[Any] = [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace("▁", "always")]
+    inner.pre_tokenizer = pre_tokenizers.Sequence(words)
+    inner.decoder = decoders.Metaspace("▁", "always")
+    return inner
+
+
+def _required(inner: tokenizers.Tokenizer, path: Path, *names: str) -> list[tuple[str, int]]:
+    """Return special tokens with their ids."""
+    found = []
+    for name in names:
+        id = inner.token_to_id(name)
+        if id is None:
+            raise FileError(f"{path} does not have the piece {name!r}, which this family of models needs.")
+        found.append((name, id))
+    return found
+
+
+def _t5(model: PieceModel, path: Path, settings: Mapping[str, Any]) -> tokenizers.Tokenizer:
+    count = settings.get("extra_ids", 100)
+    if type(count) is not int or not 0 <= count <= _MOST_EXTRA:
+        raise FileError(f"{path.parent / 'tokenizer_config.json'}: extra_ids is {str(count)[:60]!r}, not a number.")
+    extra = [f"<extra_id_{number}>" for number in reversed(range(count))]
+    inner = _unigram(model, path, [(name, 0.0) for name in extra])
+    if model.characters:
+        inner.normalizer = normalizers.Precompiled(model.characters)
+    marks = _required(inner, path, "</s>")
+    inner.add_special_tokens([name for name in ("<pad>", "</s>", "<unk>") if inner.token_to_id(name) is not None])
+    inner.add_special_tokens([tokenizers.AddedToken(name, normalized=False, special=True) for name in extra])
+    inner.post_processor = processors.TemplateProcessing("$A </s>", "$A </s> $B </s>", marks)
+    return inner
+
+
+def _albert(model: PieceModel, path: Path, settings: Mapping[str, Any]) -> tokenizers.Tokenizer:
+    inner = _unigram(model, path, [])
+    steps: list[Any] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
+    if not settings.get("keep_accents", False):
+        steps += [normalizers.NFKD(), normalizers.StripAccents()]
+    if settings.get("do_lower_case", True):
+        steps.append(normalizers.Lowercase())
+    if model.characters:
+        steps.append(normalizers.Precompiled(model.characters))
+    inner.normalizer = normalizers.Sequence(steps)
+    marks = _required(inner, path, "[CLS]", "[SEP]", "[MASK]")
+    mask = tokenizers.AddedToken("[MASK]", lstrip=True, normalized=False, special=True)
+    present = [name for name in ("<pad>", "<unk>", "[CLS]", "[SEP]") if inner.token_to_id(name) is not None]
+    inner.add_special_tokens([*present, mask])
+    inner.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", marks[:2])
+    return inner
+
+
+def _llama(model: PieceModel, path: Path, settings: Mapping[str, Any]) -> tokenizers.Tokenizer:
+    if model.algorithm != "bpe":
+        raise FileError(f"{path} has unigram pieces, but this family of models uses byte-pair encoding.")
+    ids = {piece.text: id for id, piece in enumerate(model.pieces)}
+    unknown = model.pieces[model.unknown].text
+    inner = tokenizers.Tokenizer(
+        models.BPE(ids, merges_of(model, ids), unk_token=unknown, fuse_unk=True, byte_fallback=True)
+    )
+    inner.pre_tokenizer = pre_tokenizers.Metaspace("▁", "first", split=False)
+    inner.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    inner.add_special_tokens([unknown, "<s>", "</s>"])
+    if settings.get("add_bos_token", True):
+        inner.post_processor = processors.TemplateProcessing(
+            "<s> $A", "<s> $A <s>:1 $B:1", _required(inner, path, "<s>")
+        )
+    return inner
+
+
+_MAKERS: Mapping[str, Callable[[PieceModel, Path, Mapping[str, Any]], tokenizers.Tokenizer]] = {
+    "albert": _albert,
+    "llama": _llama,
+    "mistral": _llama,
+    "mt5": _t5,
+    "t5": _t5,
+}
