@@ -78,12 +78,15 @@ class GatedConvolution(nn.Module):
     def forward(self, x: Float[Tensor, "B N D"], past: Float[Tensor, "B P D"] | None = None) -> Float[Tensor, "B N D"]:
         """The output at each position of x. ``past`` are the inputs before x, which a causal layer needs when it runs
         step by step; without ``past``, they count as zeros."""
-        inner = dropout(x, self.dropout, self.training).transpose(1, 2)
+        inner = dropout(x, self.dropout, self.training)
         if past is None:
-            inner = F.pad(inner, (self.before, self.after))
+            inner = F.pad(inner, (0, 0, self.before, self.after))
         else:
-            inner = torch.cat([past.transpose(1, 2), inner], dim=2)
-        return F.glu(self.convolution(inner), dim=1).transpose(1, 2)
+            inner = torch.cat([past, inner], dim=1)
+        # The convolution as a product over windows: the same sums, and ``training.precision = "bf16"`` applies to them.
+        layer = self.convolution
+        windows = inner.unfold(1, layer.kernel_size[0], 1).flatten(2)
+        return F.glu(F.linear(windows, layer.weight.flatten(1), layer.bias), dim=-1)
 
 
 class ConvolutionalEncoder(nn.Module):
