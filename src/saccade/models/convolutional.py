@@ -79,10 +79,7 @@ class GatedConvolution(nn.Module):
         """The output at each position of x. ``past`` are the inputs before x, which a causal layer needs when it runs
         step by step; without ``past``, they count as zeros."""
         inner = dropout(x, self.dropout, self.training)
-        if past is None:
-            inner = F.pad(inner, (0, 0, self.before, self.after))
-        else:
-            inner = torch.cat([past, inner], dim=1)
+        inner = F.pad(inner, (0, 0, self.before, self.after)) if past is None else torch.cat([past, inner], dim=1)
         # The convolution as a product over windows: the same sums, and ``training.precision = "bf16"`` applies to them.
         layer = self.convolution
         windows = inner.unfold(1, layer.kernel_size[0], 1).flatten(2)
