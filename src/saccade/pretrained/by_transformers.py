@@ -1,10 +1,7 @@
-"""Models whose architecture Saccade's own networks do not support.
+"""Open models whose architecture Saccade's own networks do not support.
 
-``transformers`` runs them, and Saccade records their attention.
-
-Each model is wrapped in a module that is called in the same way as the Saccade network for the same task, so that
-tasks, pictures of attention and the web page work with both. No code in the model folder is run, and no pickle is
-loaded.
+``transformers`` runs them, and Saccade records their attention. Each is wrapped in a module of ``foreign_networks.py``.
+No code in the model folder is run, and no pickle is loaded.
 """
 
 from __future__ import annotations
@@ -15,15 +12,20 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-import torch.nn.functional as F
-from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import nn
 
 from saccade.errors import FileError, UnsupportedError, counted
 from saccade.extras import needs_extra
-from saccade.models.targets import Positions, Targets, answer
 from saccade.pretrained.family import ForeignConfig, Pretrained, Use, check_problem
 from saccade.pretrained.fields import WITHOUT_EFFECT, read_fields
+from saccade.pretrained.foreign_networks import (
+    Foreign,
+    ForeignClassifier,
+    ForeignDecoder,
+    ForeignEncoder,
+    ForeignRewriter,
+    ForeignTagger,
+)
 from saccade.pretrained.tensors import find_tensors
 
 __all__ = ["read_by_transformers"]
@@ -34,6 +36,9 @@ _USES: Mapping[str, Use] = {
     "ForCausalLM": "continue",
     "LMHeadModel": "continue",
     "ForSequenceClassification": "label texts",
+    "ForTokenClassification": "label words",
+    "ForConditionalGeneration": "rewrite",
+    "MTModel": "rewrite",
 }
 #: Fields of rotary positions in older files, which the library reads although its configurations no longer list them.
 _ROTARY = ("rope_theta", "rope_scaling", "rotary_pct", "rotary_emb_base", "partial_rotary_factor")
@@ -43,92 +48,12 @@ _ROUNDING = 1e-5
 _UNLIMITED = 1 << 20
 
 
-class _Logits:
-    """An output layer for networks that already return logits: it returns them unchanged."""
-
-    def __call__(self, x: Float[Tensor, "*B V"]) -> Float[Tensor, "*B V"]:
-        return x
-
-    def loss(
-        self, x: Float[Tensor, "N V"], targets: Int[Tensor, " N"], label_smoothing: float = 0.0
-    ) -> Float[Tensor, ""]:
-        return F.cross_entropy(x.float(), targets, reduction="sum", label_smoothing=label_smoothing)
-
-
-class _Foreign(nn.Module):
-    """The base class of the wrappers around networks of ``transformers``."""
-
-    def __init__(self, network: nn.Module, config: ForeignConfig) -> None:
-        super().__init__()
-        self.network = network
-        self.config = config
-
-    def logits(self, tokens: Int[Tensor, "B N"], **given: Any) -> Tensor:
-        found: Tensor = self.network(input_ids=tokens, **given).logits
-        return found
-
-    def each(
-        self, tokens: Int[Tensor, "B N"], lengths: Int[Tensor, " B"], types: Int[Tensor, "B N"] | None = None
-    ) -> Iterator[Tensor]:
-        """Yield the logits of each text. Each is run alone, without padding, which not every architecture ignores."""
-        for row, length in enumerate(lengths.tolist()):
-            given = {} if types is None else {"token_type_ids": types[row : row + 1, :length]}
-            yield self.logits(tokens[row : row + 1, :length], **given)
-
-
-class ForeignDecoder(_Foreign):
-    """A network of ``transformers`` that continues a text.
-
-    Each step computes the whole text again without a cache, which works for every architecture.
-    """
-
-    def forward(
-        self, tokens: Int[Tensor, "B N"], *, targets: Targets | None = None, at: Positions | None = None
-    ) -> Tensor:
-        return answer(_Logits(), self.logits(tokens, use_cache=False), targets, at)
-
-    def start(self, prompt: Int[Tensor, "B N"], max_length: int | None = None) -> Int[Tensor, "B N"]:
-        """Return the state before the first step. A state is the ids of the text so far, so this is ``prompt``."""
-        return prompt
-
-    def step(self, tokens: Int[Tensor, " B"], state: Int[Tensor, "B N"]) -> tuple[Float[Tensor, "B V"], Tensor]:
-        text = torch.cat([state, tokens.unsqueeze(1)], dim=1)
-        return self.logits(text, use_cache=False)[:, -1], text
-
-    def reorder(self, state: Int[Tensor, "B N"], index: Int[Tensor, "*N"]) -> Tensor:
-        return state.index_select(0, index.flatten())
-
-
-class ForeignEncoder(_Foreign):
-    """A network of ``transformers`` that fills in masked words."""
-
-    def forward(
-        self,
-        tokens: Int[Tensor, "B N"],
-        lengths: Int[Tensor, " B"] | None = None,
-        *,
-        targets: Targets | None = None,
-        at: Positions | None = None,
-    ) -> Tensor:
-        if lengths is None:
-            return answer(_Logits(), self.logits(tokens), targets, at)
-        padded = [F.pad(one, (0, 0, 0, tokens.shape[1] - one.shape[1])) for one in self.each(tokens, lengths)]
-        return answer(_Logits(), torch.cat(padded), targets, at)
-
-
-class ForeignClassifier(_Foreign):
-    """A network of ``transformers`` that labels texts."""
-
-    def forward(
-        self, tokens: Int[Tensor, "B N"], lengths: Int[Tensor, " B"], types: Int[Tensor, "B N"] | None = None
-    ) -> Float[Tensor, "B L"]:
-        return torch.cat(list(self.each(tokens, lengths, types if self.config.token_types > 1 else None)))
-
-
-_WRAPPERS: Mapping[Use, type[_Foreign]] = {
+_WRAPPERS: Mapping[Use, type[Foreign]] = {
     "fill": ForeignEncoder,
     "continue": ForeignDecoder,
     "label texts": ForeignClassifier,
+    "label words": ForeignTagger,
+    "rewrite": ForeignRewriter,
 }
 
 
@@ -163,7 +88,7 @@ def read_by_transformers(path: Path, reason: str) -> Pretrained:
         token_types=getattr(config, "type_vocab_size", 0) or 0,
     )
     wrapped = _WRAPPERS[use](network, known).eval()
-    if isinstance(wrapped, ForeignDecoder):
+    if isinstance(wrapped, ForeignDecoder | ForeignRewriter):
         _check_order(wrapped, config.vocab_size, reason)
     return Pretrained(known.model_type, use, known, wrapped, fields, config.vocab_size, unused)
 
@@ -186,6 +111,12 @@ def _check_known(kind: Any, name: str, fields: Mapping[str, Any], reason: str) -
     if kind is None or getattr(kind, "config_class", None) is None:
         raise UnsupportedError(
             f"{reason} transformers cannot run it here either: this version has no class {name[:60]}."
+        )
+    if name.endswith(("ForConditionalGeneration", "MTModel")) and (
+        kind.main_input_name != "input_ids" or not kind.config_class().is_encoder_decoder
+    ):
+        raise UnsupportedError(
+            f"{reason} transformers cannot run it here either: {name[:60]} does not turn one text into another."
         )
     if kind.config_class.model_type != fields.get("model_type"):
         raise UnsupportedError(
@@ -226,14 +157,15 @@ def _opened(path: Path, kind: Any, name: str, reason: str) -> tuple[nn.Module, t
 
 
 @torch.inference_mode()
-def _check_order(decoder: ForeignDecoder, vocabulary: int, reason: str) -> None:
+def _check_order(decoder: ForeignDecoder | ForeignRewriter, vocabulary: int, reason: str) -> None:
     """Refuse a network whose tokens attend to later tokens: two texts that differ only in the last token must have the
     same logits before it."""
     count = max(2, min(5, decoder.config.max_length))
     text = torch.arange(vocabulary - count, vocabulary).clamp(min=0)  # the first ids are often special
     other = torch.cat([text[:-1], text[:1]])
+    source = () if isinstance(decoder, ForeignDecoder) else (text[None], torch.tensor([count]))
     try:
-        first, second = (decoder(one[None])[0, :-1] for one in (text, other))
+        first, second = (decoder(*source, one[None])[0, :-1] for one in (text, other))
     except Exception as error:  # the library can raise any exception
         raise UnsupportedError(f"{reason} transformers cannot run it either: {_first_line(error)}.") from None
     if float((first - second).abs().max()) > _ROUNDING * float(first.abs().max()):

@@ -15,6 +15,7 @@ from saccade.models import VisionConfig
 from saccade.pretrained import Pretrained, read_pretrained
 from saccade.pretrained.by_transformers import read_by_transformers
 from saccade.pretrained.family import Use
+from saccade.pretrained.foreign_networks import ForeignTagger
 from saccade.tasks.base.task import Bundle
 from saccade.tasks.registry import task_of_model
 from saccade.text import ForeignTokenizer, read_foreign
@@ -48,6 +49,8 @@ def adopt_foreign(path: Path, reason: str) -> Bundle:
 def _bundle(path: Path, model: Pretrained, kind: str) -> Bundle:
     entry = task_of_model(TASK_OF[model.use])
     tokenizer = _tokenizer(path, model) if model.preparation is None and model.entries is None else None
+    if isinstance(model.network, ForeignTagger) and tokenizer is not None:
+        model.network.frame = tokenizer.frame
     state = entry.task.state_class.adopt(model, tokenizer)  # type: ignore[arg-type]
     return Bundle(
         entry.task(state),

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from saccade.attention import Trace
 from saccade.lens.alignment import Alignable, AlignmentChoice, PairLengths, align, choose_alignment
+from saccade.lens.axis import is_cross_by_name
 from saccade.lens.cooccurrence import cooccurrence_links
 from saccade.lens.links import WordLink
 
@@ -76,4 +77,6 @@ def alignment_used(seen: Mapping[str, Alignable], choice: AlignmentChoice | None
 
 
 def _cross_attention(seen: Mapping[str, Alignable]) -> dict[str, Alignable]:
-    return {name: weights for name, weights in seen.items() if name.rpartition(".")[2] == "cross"}
+    """Return the attention to the source; networks of other libraries have other names for it."""
+    ends = {name: name.rpartition(".")[2] for name in seen}
+    return {name: seen[name] for name, end in ends.items() if end != "pooling" and is_cross_by_name(end)}
