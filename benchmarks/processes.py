@@ -116,38 +116,71 @@ def measure(
 
 
 async def load(port: str, clients: int, seconds: float, bodies: list[str]) -> dict[str, int]:
-    seen, until = Counter[str](), time.monotonic() + seconds
-    await asyncio.gather(*(ask(port, bodies[number % len(bodies)].encode(), until, seen) for number in range(clients)))
+    loop, seen = asyncio.get_running_loop(), Counter[str]()
+    waiting = [loop.create_future() for _ in range(clients)]
+    until = time.monotonic() + seconds
+    for number, done in enumerate(waiting):
+        client = Client(int(port), bodies[number % len(bodies)].encode(), until, seen, done)
+        await client.connect()
+    await asyncio.gather(*waiting)
     return dict(sorted(seen.items()))
 
 
-async def ask(port: str, body: bytes, until: float, seen: Counter[str]) -> None:
-    head = f"POST /api/models/model/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
-    request = f"{head}Content-Type: application/json\r\n\r\n".encode() + body
-    connection = None
-    while time.monotonic() < until:
+class Client(asyncio.Protocol):
+    """Sends the same request again and again, and counts the answers by status; reads no more of them than it must, so
+    that the clients leave the processor to the server."""
+
+    def __init__(self, port: int, body: bytes, until: float, seen: Counter[str], done: asyncio.Future[None]) -> None:
+        head = f"POST /api/models/model/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+        self.request = f"{head}Content-Type: application/json\r\n\r\n".encode() + body
+        self.port, self.until, self.seen, self.done = port, until, seen, done
+        self.received = b""
+        self.is_waiting = False  # for an answer
+        self.transport: asyncio.Transport
+
+    async def connect(self) -> None:
         try:
-            connection = connection or await asyncio.open_connection("127.0.0.1", int(port))
-            status, is_kept = await exchange(*connection, request)
-        except (OSError, asyncio.IncompleteReadError) as error:
-            status, is_kept = f"lost ({type(error).__name__})", False
-        seen[status] += 1
-        if not is_kept and connection is not None:
-            connection[1].close()
-            connection = None
-        if status == "429":
-            await asyncio.sleep(REFUSED_PAUSE)
-    if connection is not None:
-        connection[1].close()
+            await asyncio.get_running_loop().create_connection(lambda: self, "127.0.0.1", self.port)
+        except OSError as error:
+            self.seen[f"lost ({type(error).__name__})"] += 1
+            self.done.set_result(None)
 
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        self.ask()
 
-async def exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> tuple[str, bool]:
-    """The status of an answer that is read to its end, and whether the connection stays open."""
-    writer.write(request)
-    head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-    length = int(head.partition("content-length:")[2].split("\r\n")[0])
-    await reader.readexactly(length)
-    return head.split()[1], "connection: close" not in head
+    def ask(self) -> None:
+        if time.monotonic() >= self.until:
+            self.transport.close()
+        elif not self.transport.is_closing():
+            self.is_waiting = True
+            self.transport.write(self.request)
+
+    def data_received(self, data: bytes) -> None:
+        self.received += data
+        head, end, body = self.received.partition(b"\r\n\r\n")
+        head = head.lower()
+        if not end or len(body) < int(head.partition(b"content-length:")[2].split(b"\r\n")[0]):
+            return
+        status = head[9:12].decode()
+        self.received, self.is_waiting = b"", False
+        self.seen[status] += 1
+        if b"connection: close" in head:
+            self.transport.close()
+        elif status == "429":
+            asyncio.get_running_loop().call_later(REFUSED_PAUSE, self.ask)
+        else:
+            self.ask()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.is_waiting:
+            self.seen[f"lost ({type(exc).__name__})"] += 1
+        if time.monotonic() >= self.until:
+            self.done.set_result(None)
+        else:
+            self.received, self.is_waiting = b"", False
+            self.reconnecting = asyncio.ensure_future(self.connect())
 
 
 if __name__ == "__main__":

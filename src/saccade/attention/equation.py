@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
-from saccade.attention.masks import Mask
+from saccade.attention.masks import Mask, indices
 from saccade.attention.scores import Score
 from saccade.attention.weights import Weights
 from saccade.errors import OptionError, ShapeError
@@ -131,31 +131,26 @@ class Call:
 
     def indices_of(self, row: int, num_rows: int, column: int, num_columns: int) -> Indices:
         """Return the indices of a tile that begins at an absolute row and column."""
-        device = self.query.device
-        batch, heads, _, _ = self.shape
-        return Indices(
-            torch.arange(self.first_batch, self.first_batch + batch, device=device).view(-1, 1, 1, 1),
-            torch.arange(self.first_head, self.first_head + heads, device=device).view(1, -1, 1, 1),
-            torch.arange(row, row + num_rows, device=device).view(1, 1, -1, 1),
-            torch.arange(column, column + num_columns, device=device).view(1, 1, 1, -1),
-        )
+        first = (self.first_batch, self.first_head, row, column)
+        return Indices(*indices(first, (*self.shape[:2], num_rows, num_columns), self.query.device))
 
     def added(self, rows: range, columns: range, dtype: torch.dtype) -> Float[Tensor, "#B #H #Q #K"] | None:
         """Return what is added to the scores of this tile: the bias, and -inf where the mask forbids attention."""
-        if not self.has_rules:
-            return None
-        at = self.indices(rows, columns)
         added: Tensor | None = None
         if isinstance(self.bias, Tensor):
             added = self._bias_tile(rows, columns).to(dtype)
         elif self.bias is not None:
-            added = self.bias(*at).to(dtype)
+            added = self.bias(*self.indices(rows, columns)).to(dtype)
         if self.mask is not None:
-            forbidden = ~self.mask(*at)
+            allowed = self._mask_tile(self.mask, rows, columns)
             if added is None:
-                added = torch.zeros(forbidden.shape, dtype=dtype, device=forbidden.device)
-            added = torch.where(forbidden, float("-inf"), added)
+                added = torch.zeros(allowed.shape, dtype=dtype, device=allowed.device)
+            added = torch.where(allowed, added, float("-inf"))
         return None if added is None else added.reshape((1,) * (4 - added.ndim) + tuple(added.shape))
+
+    def _mask_tile(self, mask: Mask, rows: range, columns: range) -> Bool[Tensor, "#B #H #Q #K"]:
+        first = (self.first_batch, self.first_head, self.first_row + rows.start, columns.start)
+        return mask.tile(first, (*self.shape[:2], len(rows), len(columns)), self.query.device)
 
     def _bias_tile(self, rows: range, columns: range) -> Tensor:
         assert isinstance(self.bias, Tensor)

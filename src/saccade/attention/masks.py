@@ -29,6 +29,18 @@ if TYPE_CHECKING:
 __all__ = ["Mask", "causal", "dense", "padding", "rule", "window"]
 
 
+Corner = tuple[int, int, int, int]
+
+
+def indices(first: Corner, size: Corner, device: torch.device) -> list[Int[Tensor, "#B #H #Q #K"]]:
+    """Return the numbers of consecutive sequences, heads, rows and columns, as tensors that broadcast to ``size``."""
+    shapes = (-1, 1, 1, 1), (1, -1, 1, 1), (1, 1, -1, 1), (1, 1, 1, -1)
+    return [
+        torch.arange(start, start + number, device=device).view(shape)
+        for start, number, shape in zip(first, size, shapes, strict=True)
+    ]
+
+
 class Mask:
     """Base class of all mask rules."""
 
@@ -40,6 +52,11 @@ class Mask:
     def __call__(self, batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> Tensor:
         """Return True where the query at ``row`` may attend to the key at ``column``."""
         raise AssertionError("subclasses must implement __call__()")
+
+    def tile(self, first: Corner, size: Corner, device: torch.device) -> Tensor:
+        """Evaluate the rule for consecutive sequences, heads, rows and columns, of which ``first`` are the first and
+        ``size`` the numbers; the result broadcasts to this size."""
+        return self(*indices(first, size, device))
 
     def version(self) -> int:
         """Return a number that grows when a tensor that the rule reads changes in place, to detect stale caches."""
@@ -151,6 +168,12 @@ class _Dense(Mask):
             row - self.first_row if sizes[2] > 1 else row * 0,
             column if sizes[3] > 1 else column * 0,
         ]
+
+    def tile(self, first: Corner, size: Corner, device: torch.device) -> Tensor:
+        starts = (first[0], first[1], first[2] - self.first_row, first[3])
+        cuts = (slice(start, start + number) for start, number in zip(starts, size, strict=True))
+        varies = (number > 1 for number in self.allowed.shape)
+        return self.allowed[tuple(cut if vary else slice(None) for cut, vary in zip(cuts, varies, strict=True))]
 
     def version(self) -> int:
         return self.allowed._version

@@ -174,11 +174,12 @@ def _advance(
     finished = _finish(search, candidates, length, rules)
     parent, grown = _grow(search, candidates, finished, rules)
     done = _done(grown, length, rules)
-    if done.any():
-        _collect(grown, done, rules, results)
-    going = ~done
     first_row = torch.arange(len(done), device=done.device) * search.tokens.shape[1]
-    rows = (first_row.unsqueeze(1) + parent)[going]
+    rows = first_row.unsqueeze(1) + parent
+    if not done.any():
+        return rows, grown
+    _collect(grown, done, rules, results)
+    going = ~done
     rest = _Search(
         grown.sentence[going],
         grown.max_length[going],
@@ -186,7 +187,7 @@ def _advance(
         grown.log_probability[going],
         grown.finished.of(going),
     )
-    return rows, rest
+    return rows[going], rest
 
 
 def _candidates(search: _Search, logits: Float[Tensor, "R V"], length: int, rules: _Rules) -> _Candidates:

@@ -90,8 +90,9 @@ class Batcher:
 
         This method counts the tokens, which takes time for long texts, so call it in a thread for them.
         """
-        key = None if self.predictor.is_drawn(options) else repr(sorted(options.items()))
-        costs = self._costs(inputs, options)
+        chosen = self.predictor.chosen(options)
+        key = None if self.predictor.is_drawn(chosen) else repr(sorted(options.items()))
+        costs = [self.predictor.cost(one, chosen) for one in inputs]
         return self._put(Job(client_address.get(), costs, inputs=inputs, options=options, key=key))
 
     def run(
@@ -109,17 +110,16 @@ class Batcher:
         If the function returns a generator, other requests get their turn whenever it yields, and the result is the
         return value of the generator.
         """
-        costs = self._costs(inputs, options or {}) if inputs else [Cost.of(max(tokens, 1))]
+        costs = [Cost.of(max(tokens, 1))]
+        if inputs:
+            chosen = self.predictor.chosen(options or {})
+            costs = [self.predictor.cost(one, chosen) for one in inputs]
         return self._put(Job(client_address.get(), costs, function))
 
     def close(self) -> None:
         """Answer all requests that are waiting, then end the threads."""
         for lane in self.lanes.values():
             lane.close()
-
-    def _costs(self, inputs: Sequence[Any], options: dict[str, Any]) -> list[Cost]:
-        chosen = self.predictor.chosen(options)
-        return [self.predictor.cost(one, chosen) for one in inputs]
 
     def _put(self, job: Job) -> Computation[Any]:
         limits, total = self.limits, sum(cost.total for cost in job.costs)
@@ -153,7 +153,7 @@ class _Lane:
         self._changed = threading.Condition()
         self._closing = False
         self._pace = Pace()
-        self._expected, self._until = 0, 0.0  # how many jobs to wait for after a batch, and until when
+        self._expected, self._until = 0, 0.0  # how many jobs to wait for after a batch, and until when; 0: any
         self._current: list[Job] = []  # the jobs of the current turn,
         self._deadline = float("inf")  # and when they must be done
         self._thread: threading.Thread
@@ -176,7 +176,8 @@ class _Lane:
             lost = self._queue.put(job, len(self._current))
             if self._has_ended:  # the model was replaced while this request was read, but it still answers it
                 self._start()
-            self._changed.notify()
+            if len(self._queue) >= self._expected:
+                self._changed.notify()
         if lost is not None:
             error = _busy(f"{self.limits.queue} requests are already waiting for this model", self._patience())
             if lost is job:
@@ -230,19 +231,19 @@ class _Lane:
         """The parts that make up the next turn; none once the queue is closed and empty."""
         with self._changed:
             while True:
-                self._changed.wait_for(lambda: len(self._queue) > 0 or self._closing)
-                if not len(self._queue):
-                    self._has_ended = True
-                    return []
                 left = self._until - time.monotonic()
                 if left > 0 and len(self._queue) < self._expected and not self._closing:
                     self._changed.wait(left)
                     continue
+                self._expected = 0
+                self._changed.wait_for(lambda: len(self._queue) > 0 or self._closing)
+                if not len(self._queue):
+                    self._has_ended = True
+                    return []
                 self._drop_late()
                 turn = self._joined(self._queue.in_turn())
                 if turn:
                     self._current = [part.job for part in turn]
-                    self._expected = 0
                     return turn
 
     def _drop_late(self) -> None:

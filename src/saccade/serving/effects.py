@@ -69,7 +69,7 @@ def find_opening(
     turn. It returns the example and the link, or None if it finds none.
     """
     texts = [one for one in examples if isinstance(one, str)]
-    if predictor.is_drawn(options) or not texts:
+    if predictor.is_drawn(predictor.chosen(options)) or not texts:
         return None
     if not editable(predictor.model):
         return None  # a model without attention has no links

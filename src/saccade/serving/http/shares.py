@@ -7,7 +7,6 @@ milliseconds at most, but a client can send hundreds of requests at once.
 from __future__ import annotations
 
 import asyncio
-import functools
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Generator
@@ -82,11 +81,11 @@ class Timed:
         self._work, self._spend = work, spend
 
     def __await__(self) -> Generator[Any, None, None]:
-        go_on: Callable[[], Any] = functools.partial(self._work.send, None)
+        raised: BaseException | None = None
         while True:
             began = time.thread_time()
             try:
-                awaited = go_on()
+                awaited = self._work.send(None) if raised is None else self._work.throw(raised)
             except StopIteration:
                 return
             finally:
@@ -94,6 +93,6 @@ class Timed:
             try:
                 yield awaited
             except BaseException as error:  # the task is cancelled
-                go_on = functools.partial(self._work.throw, error)
+                raised = error
             else:
-                go_on = functools.partial(self._work.send, None)
+                raised = None

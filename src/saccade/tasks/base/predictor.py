@@ -277,8 +277,9 @@ class Predictor(ABC):
         """Return the given options, completed with the model's own settings."""
         return self.options.read(self.bundle.decoding.model_dump() | options, "")
 
-    def is_drawn(self, options: dict[str, Any]) -> bool:
-        """Return whether answers are sampled; they then depend on which inputs are answered together."""
+    def is_drawn(self, options: Any) -> bool:
+        """Return whether answers with these options, which come from ``chosen``, are sampled; they then depend on which
+        inputs are answered together."""
         return False
 
     def predict(

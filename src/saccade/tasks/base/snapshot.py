@@ -105,4 +105,5 @@ def _sums(tensor: Tensor) -> list[str]:
     """Return sums of a tensor, weighted by row and by column, so that swapping rows changes them."""
     table = tensor.detach().flatten(1) if tensor.ndim > 1 else tensor.detach().reshape(1, -1)
     sums = (table.sum(side, dtype=torch.float64) for side in (0, 1))
-    return [str(one @ torch.arange(1, len(one) + 1, dtype=one.dtype, device=one.device)) for one in sums]
+    weighted = (one @ torch.arange(1, len(one) + 1, dtype=one.dtype, device=one.device) for one in sums)
+    return [str(one.item()) for one in weighted]  # as text, in which NaN equals NaN

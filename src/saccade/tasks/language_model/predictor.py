@@ -64,8 +64,8 @@ class LanguageModelPredictor(TextInputPredictor, ContinuesText):
     def cost(self, given: str, options: GenerationOptions) -> Cost:
         return Cost.of(self.count_tokens(given), options.max_tokens, options.tries if options.sample else options.beam)
 
-    def is_drawn(self, options: dict[str, Any]) -> bool:
-        return bool(self.chosen(options).sample)
+    def is_drawn(self, options: GenerationOptions) -> bool:
+        return options.sample
 
     def prepare(self, given: str, number: int = 1) -> tuple[str, int]:
         return given, number

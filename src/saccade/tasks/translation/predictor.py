@@ -107,8 +107,8 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         tokens = self.count_tokens(given)
         return Cost.of(tokens, options.longest(tokens), options.rows)
 
-    def is_drawn(self, options: dict[str, Any]) -> bool:
-        return bool(self.chosen(options).sample)
+    def is_drawn(self, options: SearchOptions) -> bool:
+        return options.sample
 
     def prepare(self, given: str, number: int = 1) -> tuple[str, int]:
         return given, number
