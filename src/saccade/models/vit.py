@@ -37,6 +37,14 @@ class VisionConfig(TransformerConfig):
     stem: Literal["patch", "convolution"] = Field(
         "patch", description="How a patch becomes a vector: patch (one projection) or convolution (several small ones)"
     )
+    stem_layers: int = Field(
+        1,
+        ge=1,
+        description="For stem = convolution: number of 3×3 convolutions at each size of the image; the first halves it",
+    )
+    stem_norm: bool = Field(
+        False, description="For stem = convolution: normalise the feature maps of each image after every convolution"
+    )
     pooling: Literal["class", "mean"] = Field(
         "class", description="Read the result from a class token (class), or from the mean of all patches (mean)"
     )
@@ -60,6 +68,8 @@ class VisionConfig(TransformerConfig):
             raise ValueError(f"patches of {self.patch} pixels do not divide an image of {self.image_size}")
         if self.stem == "convolution" and (self.patch < 2 or self.patch & (self.patch - 1)):
             raise ValueError(f"each convolution halves the image, so patch must be 2, 4, 8, ..., not {self.patch}")
+        if self.stem == "patch" and (self.stem_layers > 1 or self.stem_norm):
+            raise ValueError('stem_layers and stem_norm need stem = "convolution"')
         if self.distillation != "none" and self.pooling != "class":
             raise ValueError('distillation needs pooling = "class"')
         return self
@@ -146,5 +156,8 @@ def _patch_layer(config: VisionConfig, width: int) -> nn.Module:
     channels = [config.channels, *(max(1, width >> (halvings - 1 - step)) for step in range(halvings))]
     layers: list[nn.Module] = []
     for below, above in pairwise(channels):
-        layers += [nn.Conv2d(below, above, 3, stride=2, padding=1), nn.GELU()]
+        for given, stride in [(below, 2), *[(above, 1)] * (config.stem_layers - 1)]:
+            layers.append(nn.Conv2d(given, above, 3, stride=stride, padding=1))
+            layers += [nn.GroupNorm(1, above)] if config.stem_norm else []
+            layers.append(nn.GELU())
     return nn.Sequential(*layers, nn.Conv2d(width, width, 1))
