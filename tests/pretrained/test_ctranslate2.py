@@ -88,6 +88,26 @@ def test_the_limit_on_the_length_is_that_of_each_text(translator: Any) -> None:
     assert len(set(found[0])) == 2
 
 
+@pytest.mark.parametrize("beam", [1, 3])
+def test_an_output_that_is_cut_off_has_the_tokens_and_the_score_of_torch(translator: Any, beam: int) -> None:
+    texts = [FRENCH[0], " ".join(FRENCH[:6]), *FRENCH[1:5]]
+    opened = [saccade.open(translator(), engine=engine) for engine in ("torch", "ctranslate2")]
+    ours, theirs = (one.predict(texts, max_ratio=0.5, beam=beam) for one in opened)
+    assert any(not answer.finished for answer in ours)
+    for one, other in zip(ours, theirs, strict=True):
+        assert (one.ids, one.finished) == (other.ids, other.finished)
+        assert one.score == pytest.approx(other.score, abs=1e-4)
+        assert one.log_probability == pytest.approx(other.log_probability, abs=1e-3)
+
+
+def test_many_texts_are_answered_in_their_order(translator: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = saccade.open(translator(), engine="ctranslate2")
+    texts = [*FRENCH[:7], "", *FRENCH[7:20]]
+    alone = [opened.predict([text])[0].text for text in texts]
+    monkeypatch.setattr(type(opened), "at_once", 2)  # two in a piece, and several pieces at once
+    assert [one.text for one in opened.predict(texts)] == alone
+
+
 def test_an_engine_can_be_sent_to_another_process(translator: Any) -> None:
     opened = saccade.open(translator(), engine="ctranslate2")
     again = pickle.loads(pickle.dumps(opened))

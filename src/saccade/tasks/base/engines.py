@@ -102,11 +102,38 @@ class TranslationEngine:
             if len(source) > LONGEST:
                 raise OptionError(f"A text has {len(source):,} tokens; --engine ctranslate2 reads at most {LONGEST:,}.")
         found = self._translate(sources, options, max(limits, default=1))
-        # CTranslate2 has one limit for all texts; the few that exceed their own are decoded again.
+        # CTranslate2 has one limit for all texts; the few that exceed their own are cut, or decoded again.
         over = [place for place, limit in enumerate(limits) if any(_length(one) > limit for one in found[place])]
-        for place in over:
-            (found[place],) = self._translate([sources[place]], options, limits[place])
+        if options.beam == 1 and options.n_best == 1:
+            cut = [found[place][0].tokens[: limits[place]] for place in over]
+            for place, one in zip(over, self._scored([sources[place] for place in over], cut, options), strict=True):
+                found[place] = [one]
+            return found
+        for limit in sorted({limits[place] for place in over}):
+            same = [place for place in over if limits[place] == limit]
+            again = self._translate([sources[place] for place in same], options, limit)
+            for place, outputs in zip(same, again, strict=True):
+                found[place] = outputs
         return found
+
+    def _scored(
+        self, sources: Sequence[list[int]], outputs: Sequence[list[int]], options: SearchOptions
+    ) -> list[Hypothesis]:
+        """Return outputs that were cut off, with their scores: greedy search with a lower limit finds the same."""
+        if not sources:
+            return []
+        found = self._translator.score_batch(
+            [[self._source[id] for id in source] for source in sources],
+            [[self._target[id] for id in output] for output in outputs],
+            max_input_length=0,
+            max_batch_size=_BATCH_TOKENS,
+            batch_type="tokens",
+        )
+        sums = [sum(one.log_probs[: len(output)]) for one, output in zip(found, outputs, strict=True)]
+        return [
+            Hypothesis(output, total, total / max(1, len(output)) ** options.length_penalty, False)
+            for output, total in zip(outputs, sums, strict=True)
+        ]
 
     def _translate(self, sources: Sequence[list[int]], options: SearchOptions, most: int) -> list[list[Hypothesis]]:
         results = self._translator.translate_batch(

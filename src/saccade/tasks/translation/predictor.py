@@ -46,6 +46,8 @@ __all__ = ["TranslationPredictor", "as_written"]
 
 #: The mark that is shown after a word that the model does not know.
 UNKNOWN_MARK = "(?)"
+#: The number of pieces of the inputs that another engine than torch gets at once.
+PIECES_AT_ONCE = 8
 
 
 class TranslationScoring(Config):
@@ -140,17 +142,24 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
 
     def _search(self, work: Sequence[tuple[list[list[int]], SearchOptions]]) -> Iterator[list[list[Hypothesis]]]:
         if self._engine is not None and not active_edits():  # an engine cannot edit attention
-            for sources, options in work:
-                if options.sample:
-                    yield self._torch_search(sources, options)
-                else:
-                    yield self._engine.search(sources, options)
+            yield from self._engine_search(work)
             return
         if self._workers is not None and work and not active_edits():  # other processes do not have the edits
             yield from self._workers.search(work)
             return
         for sources, options in work:
             yield self._torch_search(sources, options)  # which runs in inference mode; the caller's code does not
+
+    def _engine_search(self, work: Sequence[tuple[list[list[int]], SearchOptions]]) -> Iterator[list[list[Hypothesis]]]:
+        """Search by the engine, which gets several pieces at once, because it sorts texts by their lengths."""
+        assert self._engine is not None
+        for start in range(0, len(work), PIECES_AT_ONCE):
+            some = work[start : start + PIECES_AT_ONCE]
+            if some[0][1].sample:
+                yield from (self._torch_search(*one) for one in some)
+                continue
+            found = iter(self._engine.search([source for sources, _ in some for source in sources], some[0][1]))
+            yield from ([next(found) for _ in sources] for sources, _ in some)
 
     @torch.inference_mode()
     def _torch_search(self, sources: list[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
