@@ -23,6 +23,7 @@ import { MARKS } from "../shared/names.js";
  * @property {(row: number, column: number | null) => void} pointed
  * @property {(row: number) => void} pinned
  * @property {((row: number, column: number) => void) | null} cut  null: links stay
+ * @property {boolean} [isBrief]  only the largest weights are told, and not what a click does
  */
 
 const NAMESPACE = "http://www.w3.org/2000/svg";
@@ -148,10 +149,10 @@ export class Strip {
     if (!this.listener.cut || !where.length) return [line];
     const cutIn = cuts.get(`${row},${column}`);
     const heads = keyNames(cutIn ? [cutIn] : where);
-    const does = `${isCut ? "Restore" : "Cut"} the link ${this.nameOf(column)} in ${heads}`;
+    const label = `${isCut ? "Restore" : "Cut"} the link ${this.nameOf(column)} in ${heads}`;
     const sign = svg("text", { x: middle, y: peak + 5, "text-anchor": "middle" });
     sign.textContent = isCut ? "↺" : "✂";
-    const handle = svg("g", { class: "handle", role: "button", tabindex: 0, "aria-label": does });
+    const handle = svg("g", { class: "handle", role: "button", tabindex: 0, "aria-label": label });
     handle.dataset.link = `${row},${column}`;
     handle.toggleAttribute("data-pointed", column === this.links?.column);
     handle.append(svg("circle", { cx: middle, cy: peak, r: 10 }), sign);
@@ -163,8 +164,8 @@ export class Strip {
     for (const kind of ["pointerenter", "focus"])
       handle.addEventListener(kind, () => {
         this.listener.pointed(row, column);
-        const said = isCut ? "is cut · click to restore it" : `${number(weight, 2)} · click to cut it`;
-        this.tell(`${this.nameOf(column)} ${said} in ${heads}`);
+        const does = this.listener.isBrief ? "" : ` · click to ${isCut ? "restore" : "cut"} it in ${heads}`;
+        this.tell(`${this.nameOf(column)} ${isCut ? "is cut" : number(weight, 2)}${does}`);
       });
     return [line, handle];
   }
@@ -178,11 +179,12 @@ export class Strip {
   /** @param {string | null} sentence null: what the word looks at */
   tell(sentence) {
     const { rows = [], columns = [], row = 0, note } = this.links ?? {};
-    const seen = this.drawn().filter(({ isCut }) => !isCut).slice(0, 4);
+    const { isBrief } = this.listener;
+    const seen = this.drawn().filter(({ isCut }) => !isCut).slice(0, isBrief ? 2 : 4);
     const listed = seen.map(({ column, weight }) => `${visible(columns[column])} ${number(weight, 2)}`).join(", ");
     const more = note?.(row);
     const word = `«${shortened(visible(rows[row] ?? ""))}»${more ? ` (${more})` : ""}`;
-    const all = `${word} looked at ${listed || "no other word"}${this.rest(seen)}`;
+    const all = `${word} looked at ${listed || "no other word"}${isBrief ? ", …" : this.rest(seen)}`;
     this.said.textContent = sentence ?? all;
   }
 

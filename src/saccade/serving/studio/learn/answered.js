@@ -7,7 +7,7 @@ import { make, number, percent } from "../shared/dom.js";
 
 /** @typedef {import("../shared/types.js").Look} Look */
 
-const WHOLE = "probability of the whole answer";
+const WHOLE = "The probability of the whole answer";
 const MOST_HEADS = 8; // that are tried one by one: those with the largest weights
 
 /** @param {Look} look @param {string} name @returns {import("../shared/types.js").Attention} */
@@ -35,10 +35,10 @@ export function plainAnswer({ answer, alternatives = [] }) {
   const [chance, second] = [answer, alternatives.find(({ text }) => text !== answer.text)].map(
     (one) => one && probabilityOf(one),
   );
-  const told = typeof chance === "number" ? [make("span", { class: "mono" }, percent(chance)), ` ${WHOLE}`] : [];
-  if (told.length && typeof second === "number") told.push(`; the second-best answer has ${percent(second)}`);
+  const told = typeof chance === "number" ? [make("span", { class: "mono" }, percent(chance)), " probability"] : [];
+  if (told.length && typeof second === "number") told.push(`; second best ${percent(second)}`);
   const line = answerLine("the model answers", [String(answer.text)], []);
-  return make("div", { class: "scene-answers" }, line, make("p", { class: "quiet scene-chance" }, ...told));
+  return make("div", { class: "scene-answers" }, line, make("p", { class: "quiet scene-chance", title: WHOLE }, ...told));
 }
 
 /**
@@ -48,7 +48,7 @@ export function plainAnswer({ answer, alternatives = [] }) {
 export function bothAnswers(before, after) {
   const [old, fresh] = [before, after].map(({ answer }) => String(answer.text));
   const chances = oldChances(after) ?? [probabilityOf(before.answer)];
-  const note = make("p", { class: "quiet" }, `At the end of a line: the ${WHOLE}, before the cut → after it.`);
+  const note = make("p", { class: "quiet", title: WHOLE }, "Probabilities: before the cut → after it.");
   if (old === fresh) return [answerLine("as before", [old], chances), note];
   const lines = [answerLine("before", differing(fresh, old), chances)];
   lines.push(answerLine("after", differing(old, fresh), freshChances(before, after) ?? []));
@@ -78,7 +78,9 @@ export async function headByHead(place, before, weights, without, isOver) {
   const tried = largest.slice(0, MOST_HEADS).sort((one, other) => one - other);
   const cells = tried.map(() => make("td", { class: "mono" }, "…"));
   const found = make("p", { role: "status" });
-  place.replaceChildren(tableOf(tried, weights, cells), found);
+  const about = make("p", { class: "quiet" });
+  const each = make("details", {}, make("summary", {}, "each head"), tableOf(tried, weights, cells), about);
+  place.replaceChildren(found, each);
   const changing = [];
   for (const [at, head] of tried.entries()) {
     const look = await without(head);
@@ -89,15 +91,15 @@ export async function headByHead(place, before, weights, without, isOver) {
     cells[at].toggleAttribute("data-flips", isOther);
     if (isOther) changing.push(head);
   }
-  found.textContent = foundOf(changing, largest[0]);
+  found.textContent = foundOf(changing);
+  const isOther = changing.length > 0 && !changing.includes(largest[0]);
+  about.textContent = isOther ? `Not head ${largest[0] + 1}, where the weight is largest: a weight is no cause.` : "";
 }
 
-/** @param {number[]} changing heads whose cut changes the answer @param {number} largest the head with most weight */
-function foundOf(changing, largest) {
-  if (!changing.length) return "In no head alone does the cut change the answer.";
-  const heads = changing.map((head) => `head ${head + 1}`).join(" or ");
-  const but = changing.includes(largest) ? "" : `, but not in head ${largest + 1}, where the weight is largest`;
-  return `Cut in ${heads} alone, it changes the answer as well${but}.`;
+/** @param {number[]} changing heads whose cut changes the answer */
+function foundOf(changing) {
+  if (!changing.length) return "No head alone is enough to change the answer.";
+  return `The cut in ${changing.map((head) => `head ${head + 1}`).join(" or ")} alone is enough.`;
 }
 
 /** @param {number[]} heads @param {number[]} weights @param {HTMLElement[]} cells to be filled */

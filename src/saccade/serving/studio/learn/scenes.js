@@ -18,20 +18,20 @@ export const SCENES = [
   {
     name: "links",
     title: "Words look at each other",
-    caption: "Point at a word: each line leads to a word that it looks at; the thicker the line, the more it looks.",
+    caption: "Point at a word to see which words it looks at.",
     open: links,
   },
   {
     name: "cut",
     title: "Cut one link, and the answer changes",
-    caption: "Click the scissors. The model answers again without this link.",
+    caption: "Click the scissors.",
     experiments: ["pronoun-link", "weights-and-effects"],
     open: cut,
   },
   {
     name: "own",
     title: "Your own sentence",
-    caption: "Type something else, and point at its words. The model knows only the words of a small made-up language.",
+    caption: "Type one. The model knows only a small made-up language.",
     open: own,
   },
   {

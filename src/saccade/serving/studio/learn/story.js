@@ -20,7 +20,6 @@ import { hasModels } from "./lesson.js";
 
 const LESSON = "demo"; // the model of `saccade demo`
 const NO_STORY = "In the models that are served here, no link was found that decides an answer.";
-const POINT = "Point at a word: the lines lead to the words that it looks at, the thicker the more.";
 const PAUSE = 250; // milliseconds after the last key
 
 /** The first model here that has a story to tell. @param {Stage} stage @returns {Promise<Story | null>} */
@@ -45,19 +44,18 @@ function ask(model, input, signal, edits = {}) {
 /**
  * The strip of a look, in one layer with all its heads together.
  * @param {Stage} stage @param {((row: number, column: number) => void) | null} cut
- * @param {(row: number) => void} [told] the word that is pointed at
  */
-function stripOf(stage, cut, told = (/** @type {number} */ _row) => undefined) {
+function stripOf(stage, cut) {
   /** @type {{links: import("../ask/strip.js").Links | null}} */
   const now = { links: null };
   let shows = 0;
   const strip = new Strip({
     pointed: (row) => {
       if (now.links && row !== now.links.row) strip.show((now.links = { ...now.links, row, column: -1 }));
-      told(row);
     },
     pinned: () => undefined,
     cut,
+    isBrief: true,
   });
   /** @param {Look} look @param {string} name @param {number} row @param {number} column @param {string} [isCut] */
   const show = async (look, name, row, column, isCut = "") => {
@@ -90,25 +88,13 @@ export async function links(stage) {
   if (!story) return;
   const { model, opening } = story;
   const look = await ask(model, opening.input, stage.signal);
-  const strongest = await carrier(look, opening);
-  const { show } = stripOf(stage, null, (row) => {
-    strongest.style.visibility = row === opening.row ? "visible" : "hidden"; // it is of one word alone
-  });
+  const { show } = stripOf(stage, null);
   await show(look, opening.name, opening.row, opening.column);
-  stage.picture.append(plainAnswer(look), strongest);
+  stage.picture.append(plainAnswer(look));
   const { heads } = attentionOf(look, opening.name);
-  stage.say(`${POINT} Each line is the mean of ${headCount(heads)} of ${layerName(opening.name)}.`);
+  const where = `${layerName(opening.name)}${heads === 1 ? "" : `, mean of ${heads} heads`}`;
+  stage.say(`Point at a word to see which words it looks at (${where}).`);
   stage.offer("ask", { m: model.name, ...openingParts(opening) });
-}
-
-/** The head with the largest weight, which proves no cause. @param {Look} look @param {Opening} opening */
-async function carrier(look, { name, row, column }) {
-  const weights = await linkWeights(look, name, row, column);
-  const best = weights.indexOf(Math.max(...weights));
-  const { labels } = look.axes[attentionOf(look, name).rows];
-  const said = `«${labels[row]}» → «${labels[column]}» has its largest weight in head ${best + 1}: `;
-  const weight = make("span", { class: "mono" }, weights[best].toFixed(2));
-  return make("p", { class: "carrier" }, said, weight, ". A weight alone proves no cause; next, we cut the link.");
 }
 
 /** One link is cut in all heads of its layer, and then in one head after the other. @param {Stage} stage */
@@ -155,11 +141,9 @@ function captionOf(before, look, name, row, column, isCut) {
   const { rows, heads } = attentionOf(before, name);
   const [from, to] = [row, column].map((word) => `«${before.axes[rows].labels[word]}»`);
   const where = `${headCount(heads)} of ${layerName(name)}`;
-  if (!isCut)
-    return `Click the scissors on the line from ${from} to ${to}. The model answers again, without it in ${where}.`;
+  if (!isCut) return `Click the scissors between ${from} and ${to}.`;
   const isSame = look.answer.text === before.answer.text;
-  const outcome = isSame ? "the answer stays the same" : "the answer is another one";
-  return `Without the link ${from} → ${to} in ${where}, ${outcome}. Click ↺ to restore the link.`;
+  return `Without the link in ${where}, the answer ${isSame ? "stays the same" : "changes"}.`;
 }
 
 /**
