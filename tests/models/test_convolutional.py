@@ -1,11 +1,11 @@
-"""Gated convolutions: the equation, in both precisions."""
+"""Convolutional networks: the equation of a layer, in both precisions, and the scale of the first weights."""
 
 import pytest
 import torch
 import torch.nn.functional as F
 
 from saccade.kernels.precision import narrow_products
-from saccade.models.convolutional import GatedConvolution
+from saccade.models.convolutional import ConvolutionalConfig, ConvolutionalSeq2Seq, GatedConvolution
 
 
 def by_equation(layer, x, before, after):
@@ -41,3 +41,11 @@ def test_narrow_products_apply_to_the_convolution():
     assert narrow.dtype == x.dtype
     assert not torch.equal(narrow, layer(x))
     torch.testing.assert_close(narrow, layer(x), rtol=0.02, atol=0.02)
+
+
+def test_positions_start_on_the_scale_of_the_words():
+    torch.manual_seed(0)
+    model = ConvolutionalSeq2Seq(ConvolutionalConfig(width=32, max_length=64), 40, 50)
+    words = torch.cat([model.source(torch.arange(40)), model.target(torch.arange(50))])
+    for positions in (model.source_positions.weight, model.target_positions.weight):
+        assert positions.std().item() == pytest.approx(words.std().item(), rel=0.1)

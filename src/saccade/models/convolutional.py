@@ -143,6 +143,9 @@ class ConvolutionalSeq2Seq(Seq2Seq):
         self.source_positions = Learned(width, config.max_length)
         self.target = WordEmbedding(target_vocabulary, width, scaled=True)
         self.target_positions = Learned(width, config.max_length)
+        for positions in (self.source_positions, self.target_positions):
+            # As large as the words (Gehring 2017, §3.5): a layer sees few words, so only positions say where it is.
+            nn.init.normal_(positions.weight)
         self.encoder = ConvolutionalEncoder(width, config.encoder_layers, config.kernel, config.dropout)
         self.decoder = nn.ModuleList(_DecoderLayer(config) for _ in range(config.decoder_layers))
         tied = self.target.weight if config.tied_output else None
