@@ -6,7 +6,7 @@ import { optionsOf, readState } from "../ask/state.js";
 import { unknownOf } from "../ask/sentence-text.js";
 import { Strip } from "../ask/strip.js";
 import { afterwards, make, reveal } from "../shared/dom.js";
-import { layerName } from "../shared/names.js";
+import { layerName, MARKS } from "../shared/names.js";
 import { attentionOf, bothAnswers, headByHead, headCount, linkWeights, plainAnswer } from "./answered.js";
 import { hasModels } from "./lesson.js";
 
@@ -74,9 +74,12 @@ function stripOf(stage, cut) {
   const kept = (look, name) => {
     const { labels } = look.axes[attentionOf(look, name).rows];
     const { rows = [], row = 0 } = now.links ?? {};
-    const places = labels.flatMap((label, place) => (label === rows[row] ? [place] : []));
-    const nearest = places.sort((one, other) => Math.abs(one - row) - Math.abs(other - row)).at(0);
-    return nearest ?? Math.min(row, labels.length - 1);
+    const nearest = (/** @type {(label: string) => boolean} */ isWanted) =>
+      labels
+        .flatMap((label, place) => (isWanted(label) ? [place] : []))
+        .sort((one, other) => Math.abs(one - row) - Math.abs(other - row))
+        .at(0);
+    return nearest((label) => label === rows[row]) ?? nearest((label) => /\p{L}/u.test(label) && !MARKS[label]) ?? 0;
   };
   stage.picture.append(strip.element);
   return { show, strip, kept };
