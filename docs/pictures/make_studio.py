@@ -2,8 +2,7 @@
 
     python docs/pictures/make_studio.py runs/demo
 
-The model folder is the one that `saccade demo` trains. Chromium is needed. Also prints how long a person takes for the
-story, scenes 1 to 3 of Learn: the time that the page takes, and the time to read what it says.
+The model folder is the one that `saccade demo` trains. Chromium is needed.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import io
 import sys
 import threading
-import time
 from pathlib import Path
 
 from PIL import Image
@@ -26,7 +24,6 @@ SENTENCE = "The+cat+ate+the+mouse+because+it+was+hungry."
 CUT = f"/ask?m=demo&t={SENTENCE}&a=encoder.1.self&h=mean&row=6&col=1&cut=encoder.1.self:6:1"
 CHOSEN = ".handle[data-pointed]"  # the scissors of the link that decides
 AFTER = ".scene-answer + .scene-answer"  # the second answer
-READ = ".learn h1, .caption, .scene-answer b"
 #: File, address, width, height, colours, what is there when the page has come to rest, and what is clicked then.
 SHOTS = (
     ("studio-learn-1.png", "/learn?s=links", 1280, 800, "light", ".scene-picture[data-ready]", None),
@@ -59,39 +56,14 @@ def main() -> None:
                 if clicked is not None:
                     page.locator(clicked).click()
                     page.wait_for_selector(AFTER)
+                    page.wait_for_function("() => document.querySelector('.scene-heads > p')?.textContent")
                 photograph(page, HERE / name)
                 context.close()
-            tell_the_story(browser.new_page(), f"http://127.0.0.1:{listening.getsockname()[1]}")
             browser.close()
     finally:
         server.should_exit = True
         thread.join()
         models.close()
-
-
-def tell_the_story(page: Page, url: str) -> None:
-    """Go through scenes 1 to 3 as a person does, who reads 240 words a minute and types five letters a second.
-
-    The person reads titles, captions and answers, and the sentence once.
-    """
-    sentence = "The dog saw the cats because they were slow."
-    began, read = time.perf_counter(), list[str]()
-    page.goto(url)
-    for scene in ("links", "cut", "own"):
-        page.wait_for_selector(f".scene-picture[data-scene={scene}][data-ready]")
-        read += page.locator(READ if scene != "links" else f"{READ}, .strip-words").all_inner_texts()
-        if scene == "cut":
-            page.locator(CHOSEN).click()
-            page.wait_for_selector(AFTER)
-            read += page.locator(f".caption, {AFTER} b").all_inner_texts()  # what is new
-        if scene == "own":
-            page.get_by_label("Your sentence").fill(sentence)
-            page.wait_for_selector(".link-word:has-text('cats')")
-            read += page.locator(".scene-answer b").all_inner_texts()
-        page.keyboard.press("ArrowRight")  # in the text field of the last scene, it moves the cursor
-    waited, words = time.perf_counter() - began, len(" ".join(read).split())
-    times = [waited, words / 240 * 60, len(sentence) / 5]
-    print("The story: {:.0f} s for the page, {:.0f} s to read, {:.0f} s to type a sentence.".format(*times))
 
 
 def photograph(page: Page, path: Path) -> None:
