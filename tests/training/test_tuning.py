@@ -107,8 +107,8 @@ def test_if_the_recipes_own_trial_did_not_finish_no_other_score_is_shown_as_its(
     said: list[str] = []
     tune(recipe, folder, 0.25, "cpu", said.append)  # the time is spent, so nothing more is tried
     assert said[-1] == (
-        "loss of the recipe's own settings: unknown, because trial 0 did not finish; best, trial 1: 2.50, after 45 "
-        "updates."
+        "Best loss: 2.50 (trial 1, all 45 updates). With the recipe's own settings: unknown, because trial 0 did not "
+        "finish."
     )
 
 
@@ -131,8 +131,8 @@ def test_a_trial_that_the_end_of_the_time_cut_short_may_be_the_best() -> None:
     others = [trial(1, TrialState.PRUNED, {3: 0.2}), trial(2, TrialState.PRUNED, {3: 1.0, 6: 7.25, 7: 7.0})]
     best = max([own, *others], key=_value)
     assert _comparison(own, best, "exact", 9, 1) == (
-        "exact of the recipe's own settings: 0.50, after 9 updates; best, trial 2: 7.25, after 7 updates, where it "
-        "was stopped."
+        "Best exact: 7.25 (trial 2, which was stopped after 7 updates). With the recipe's own settings: 0.50 (trial 0, "
+        "all 9 updates)."
     )
 
 

@@ -205,16 +205,14 @@ def _value(trial: FrozenTrial) -> float:
 
 def _comparison(own: FrozenTrial, best: FrozenTrial, metric: str, steps: int, sign: int) -> str:
     """Compare the best trial with the first one, which has the recipe's own settings."""
+    whole = f"all {counted(steps, 'update')}"
     first = "unknown, because trial 0 did not finish"
     if own.state.name == "COMPLETE":
-        first = f"{sign * _value(own):z.2f}, after {counted(steps, 'update')}"
-    step, cut = steps, ""
+        first = f"{sign * _value(own):z.2f} (trial 0, {whole})"
     if best.state.name != "COMPLETE":
-        step, cut = best.last_step or 0, ", where it was stopped"
-    return (
-        f"{metric} of the recipe's own settings: {first}; best, trial {best.number}: {sign * _value(best):z.2f}, after "
-        f"{counted(step, 'update')}{cut}."
-    )
+        whole = f"which was stopped after {counted(best.last_step or 0, 'update')}"
+    found = f"{sign * _value(best):z.2f} (trial {best.number}, {whole})"
+    return f"Best {metric}: {found}. With the recipe's own settings: {first}."
 
 
 def _line(trial: FrozenTrial, sign: int) -> str:
