@@ -51,14 +51,17 @@ class NamedRow(NamedTuple):
     def to_ours(self, theirs: Sequence[Tensor], shapes: Sequence[torch.Size]) -> list[Tensor]:
         """Convert tensors of the other library to Saccade's tensors, which have these shapes."""
         plain = [one.reshape(one.shape[self.row.leading :]) for one in theirs]
-        joined = torch.cat([one.T if self.row.transposed and one.ndim > 1 else one for one in plain])
+        turned = [one.T if self.row.transposed and one.ndim > 1 else one for one in plain]
+        if len(turned) == len(shapes) == 1 and not self.row.by_head:  # without a copy
+            return [turned[0].contiguous()]
+        joined = torch.cat(turned)
         if self.row.by_head:
             joined = joined.view(self.heads, 3, -1, *joined.shape[1:]).transpose(0, 1).flatten(0, 2)
         return [part.contiguous() for part in torch.split(joined, [shape[0] for shape in shapes])]
 
     def to_theirs(self, ours: Sequence[Tensor]) -> list[Tensor]:
         """Convert Saccade's tensors to tensors of the other library; if there are several, they have equal sizes."""
-        joined = torch.cat(list(ours))
+        joined = ours[0] if len(ours) == 1 else torch.cat(list(ours))
         if self.row.by_head:
             joined = joined.view(3, self.heads, -1, *joined.shape[1:]).transpose(0, 1).flatten(0, 2)
         parts = joined.chunk(len(self.theirs))

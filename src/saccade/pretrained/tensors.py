@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -37,15 +37,16 @@ class TensorFiles(Mapping[str, StoredTensor]):
     def __init__(self, files: Mapping[Path, list[str] | None]) -> None:
         """``files`` lists, for each file, the tensors to read from it; None stands for all its tensors."""
         self.files = list(files)
+        self._open: dict[Path, Any] = {}
         self._stored: dict[str, StoredTensor] = {}
         for path, wanted in files.items():
-            with _opened(path) as file:
-                present = list(file.keys())
-                for name in present if wanted is None else wanted:
-                    if name not in present:
-                        raise FileError(f"{path} does not have the tensor {name}, which the index expects in it.")
-                    shape = tuple(file.get_slice(name).get_shape())
-                    self._stored[_today(name)] = StoredTensor(path, name, shape)
+            file = self._open[path] = _opened(path)
+            present = set(file.keys())
+            for name in sorted(present) if wanted is None else wanted:
+                if name not in present:
+                    raise FileError(f"{path} does not have the tensor {name}, which the index expects in it.")
+                shape = tuple(file.get_slice(name).get_shape())
+                self._stored[_today(name)] = StoredTensor(path, name, shape)
 
     def __getitem__(self, name: str) -> StoredTensor:
         return self._stored[name]
@@ -59,8 +60,7 @@ class TensorFiles(Mapping[str, StoredTensor]):
     def read(self, name: str) -> Tensor:
         """Read the numbers of a tensor and return them as float32."""
         stored = self._stored[name]
-        with _opened(stored.file) as file:
-            found: Tensor = file.get_tensor(stored.name)
+        found: Tensor = self._open[stored.file].get_tensor(stored.name)
         if not found.is_floating_point():
             raise FileError(f"{stored.file}: {stored.name} contains {found.dtype}, not floating-point numbers.")
         found = found.float()
@@ -105,7 +105,7 @@ def _indexed(folder: Path) -> dict[Path, list[str] | None]:
     return files
 
 
-def _opened(path: Path) -> safe_open:
+def _opened(path: Path) -> Any:
     """Open a file and check its header against its size, without reading the weights."""
     try:
         return safe_open(path, framework="pt")

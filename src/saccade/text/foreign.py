@@ -44,13 +44,14 @@ class ForeignTokenizer(Tokenizer):
         self.target = self
         self._inner.no_padding()
         self._inner.no_truncation()
-        described = json.loads(inner.to_str())
-        self.kind = str(described["model"].get("type") or "BPE")
+        self.kind = type(inner.model).__name__
         vocabulary = inner.get_vocab(with_added_tokens=True)
-        entries = {id: piece.removeprefix(UNMATCHED) for piece, id in vocabulary.items() if piece[:2] != UNMATCHED * 2}
+        entries = {id: piece for piece, id in vocabulary.items()}
+        if renumbered:
+            entries = {id: piece.removeprefix(UNMATCHED) for id, piece in entries.items() if piece[:2] != UNMATCHED * 2}
         self._ids = {piece: id for id, piece in entries.items() if id < size} if renumbered else {}
         self._has_ids_only = all(piece == str(id) for piece, id in vocabulary.items())
-        added = {one["id"] for one in described.get("added_tokens") or () if one.get("special")}
+        added = {id for id, one in inner.get_added_tokens_decoder().items() if one.special}
         ids = {role: vocabulary.get(name) if isinstance(name, str) else name for role, name in names.items()}
         ids = {role: id if id is not None and 0 <= id < size else None for role, id in ids.items()}
         self._roles = ids
@@ -59,7 +60,7 @@ class ForeignTokenizer(Tokenizer):
         self.hidden_ids = sorted(known | {id for id in range(size) if id not in entries})
         # As in published folders (bad_words_ids), no padding is written; UNKNOWN stands for a word, and END is needed.
         self.barred_ids = [id for id in self.hidden_ids if id not in (self.special.end, self.special.unknown)]
-        to_bytes = _surfaces(described)
+        to_bytes = _surfaces(inner)
         hidden = set(self.hidden_ids)
         self._surface = [b"" if id in hidden else to_bytes(entries[id]) for id in range(size)]
         self._tokens = [
@@ -68,7 +69,7 @@ class ForeignTokenizer(Tokenizer):
         if self.special.unknown is not None:
             self._surface[self.special.unknown] = f" {self._tokens[self.special.unknown]}".encode()
         self.frame = self._frame()
-        self.word_prefix = " " if '"ByteLevel"' in json.dumps(described.get("pre_tokenizer")) else ""
+        self.word_prefix = " " if '"ByteLevel"' in _parts(inner.pre_tokenizer) else ""
 
     @property
     def spaced(self) -> bool:
@@ -210,15 +211,21 @@ class ForeignTokenizer(Tokenizer):
         return decoded
 
 
-def _surfaces(described: Mapping[str, Any]) -> Any:
+def _parts(component: Any) -> str:
+    """Return the description of a part of a tokenizer in its tokenizer.json."""
+    return "" if component is None else str(component.__getstate__().decode())
+
+
+def _surfaces(inner: tokenizers.Tokenizer) -> Any:
     """Return a function that converts an entry of the vocabulary to bytes of text, with a space before a new word."""
-    model, parts = described["model"], json.dumps([described.get("pre_tokenizer"), described.get("decoder")])
-    if model.get("type") == "WordPiece":
-        prefix = model.get("continuing_subword_prefix", "##")
+    model: Any = inner.model
+    parts = _parts(inner.pre_tokenizer) + _parts(inner.decoder)
+    if isinstance(model, tokenizers.models.WordPiece):
+        prefix = model.continuing_subword_prefix
         return lambda piece: piece.removeprefix(prefix).encode() if piece.startswith(prefix) else f" {piece}".encode()
     if '"ByteLevel"' in parts:
         return letters_to_bytes
-    if model.get("type") == "WordLevel":
+    if isinstance(model, tokenizers.models.WordLevel):
         return lambda piece: f" {piece}".encode()
 
     def metaspace(piece: str) -> bytes:
@@ -230,9 +237,9 @@ def _surfaces(described: Mapping[str, Any]) -> Any:
 
 def from_text(text: str, where: str) -> tokenizers.Tokenizer:
     """Read the content of a tokenizer.json."""
-    _check_ids(text, where)
+    described = _checked(text, where)
     try:
-        for table in _tables(json.loads(text).get("normalizer")):
+        for table in _tables(described.get("normalizer")):
             check_characters(base64.b64decode(table))
         return tokenizers.Tokenizer.from_str(text)
     except Exception as error:  # the library raises no narrower class
@@ -252,8 +259,9 @@ def config_name(name: str) -> str:
     return name.replace("tokenizer.json", "tokenizer_config.json")
 
 
-def _check_ids(text: str, path: str) -> None:
-    """Raise an error if an id is far beyond the number of entries, because it would allocate a huge table."""
+def _checked(text: str, path: str) -> dict[str, Any]:
+    """Return a tokenizer.json as a table. Raise an error if an id is far beyond the number of entries, because it would
+    allocate a huge table."""
     try:
         found = json.loads(text)
         vocabulary = found["model"]["vocab"]
@@ -261,5 +269,6 @@ def _check_ids(text: str, path: str) -> None:
         ids += [one["id"] for one in found.get("added_tokens") or ()]
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
         raise FileError(f"{path} is not a tokenizer.json: it does not describe a vocabulary.") from None
-    if any(type(id) is not int or not 0 <= id < 2 * len(ids) + 1000 for id in ids):
+    if {*map(type, ids)} - {int} or not 0 <= min(ids, default=0) <= max(ids, default=0) < 2 * len(ids) + 1000:
         raise FileError(f"{path} has {len(ids):,} entries, but an id that is negative or far above that number.")
+    return dict(found)

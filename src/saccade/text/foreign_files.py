@@ -43,11 +43,19 @@ def read_foreign(
     if not has_json and (folder / SOURCE).exists() and (folder / "vocab.json").exists():
         return _two_sides(folder, size, names, settings)
     inner = _inner(folder, settings, size, model_type)
-    model = json.loads(inner.to_str())["model"]
-    names["unknown"] = names["unknown"] or model.get("unk_token") or model.get("unk_id")
+    names["unknown"] = names["unknown"] or _unknown(inner.model)
     if names["mask"] is None:  # the usual names, if the settings do not give one
         names["mask"] = next((name for name in ("[MASK]", "<mask>") if inner.token_to_id(name) is not None), None)
     return ForeignTokenizer(inner, size, names)
+
+
+def _unknown(model: Any) -> str | int | None:
+    """Return the token for unknown words that a tokenizer names, or its id."""
+    if isinstance(model, models.Unigram):
+        id: int | None = json.loads(model.__getstate__())["unk_id"]
+        return id
+    token: str | None = model.unk_token
+    return token
 
 
 def _two_sides(
