@@ -440,3 +440,10 @@ def test_a_very_long_word_does_not_widen_the_page(open_studio: OpenStudio) -> No
 def test_an_answer_that_is_not_there(open_studio: OpenStudio) -> None:
     page = open_studio(f"{ADDRESS}&n=77")
     expect(page.locator("#status .error")).to_have_text("The address asks for answer 78; there are at most 5 here.")
+
+
+def test_each_way_to_take_heads_together_says_what_it_shows(open_studio: OpenStudio) -> None:
+    page = open_studio(ADDRESS)
+    for way in ("alignment", "head", "mean", "max", "rollout"):
+        option = page.locator("fieldset.choice:visible label", has_text=re.compile(f"^{way}$"))
+        expect(option).to_have_attribute("title", re.compile(f"{way}", re.IGNORECASE))

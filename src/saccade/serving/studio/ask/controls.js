@@ -3,6 +3,7 @@
 import { stackOf } from "../shared/api.js";
 import { hasPicture } from "./pictured.js";
 import { choice, make, reveal, setChoice } from "../shared/dom.js";
+import { GLOSSARY } from "../shared/names.js";
 
 /**
  * @typedef {import("../shared/types.js").Look} Look
@@ -27,6 +28,7 @@ export class Controls {
   constructor(listener) {
     const together = named(["alignment", "head", "mean", "max", "rollout"]);
     this.together = choice("Heads", "together", together, listener.together);
+    for (const option of this.together.querySelectorAll("label")) option.title = GLOSSARY[option.textContent ?? ""];
     this.unit = choice("Unit", "unit", UNITS, (value) => listener.unit(value === "1"));
     this.view = choice("View", "view", named(["picture", "map", "arcs"]), listener.view);
     this.element = make("div", { class: "controls row" }, this.view, this.together, this.unit);
