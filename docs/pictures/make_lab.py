@@ -40,6 +40,11 @@ VERDICTS = """// What the lab measured; docs/pictures/make_lab.py writes this fi
 export const VERDICTS = %s;
 """
 
+INTERVALS = (
+    "The intervals are Student's t intervals over the seeds. With few seeds they are wide, and that of a percentage can "
+    "reach beyond 0 or 100."
+)
+
 
 def main() -> None:
     results = Path(sys.argv[1])
@@ -98,7 +103,7 @@ def page(found: Results) -> str:
     lines += [
         f"| {name} | {mean:.4g} | {low:.4g} to {high:.4g} |" for name, (mean, low, high) in found.intervals.items()
     ]
-    return "\n".join([*lines, "", f"To run this experiment, use `saccade lab run {one.name}`.", ""])
+    return "\n".join([*lines, "", INTERVALS, "", f"To run this experiment, use `saccade lab run {one.name}`.", ""])
 
 
 if __name__ == "__main__":
