@@ -41,8 +41,8 @@ export const VERDICTS = %s;
 """
 
 INTERVALS = (
-    "The intervals are Student's t intervals over the seeds. With few seeds they are wide, and that of a percentage can "
-    "reach beyond 0 or 100."
+    "The intervals are Student's t intervals over the seeds. With few seeds they are wide, and that of a percentage "
+    "can reach beyond 0 or 100."
 )
 
 
