@@ -86,6 +86,6 @@ def test_recall_is_learned_from_short_texts(tmp_path: Path, one_thread: None, mo
     """Knowing only which two colours were named would give 50%; the name must be found, and its colour with it."""
     monkeypatch.setattr(transcripts, "OCTAVES", 2)
     monkeypatch.setattr(transcripts, "DISTANCES", (4,))
-    short = {"data.sentences": 20_000, "training.steps": 300, "training.batch_tokens": 1024, "training.warmup": 30}
+    short = {"data.sentences": 20_000, "training.steps": 250, "training.batch_tokens": 1024, "training.warmup": 30}
     run = saccade.train(RECIPE, output=tmp_path / "run", settings=short, quiet=True)
     assert run.scores["accuracy"] >= 95
