@@ -55,7 +55,7 @@ class Predictor(ABC):
     kept_part: ClassVar[str] = ""  # "first" or "last", if only this part of a text that is too long is read
     input_types: ClassVar[tuple[type, ...]] = (object,)  # the types of the inputs of ``predict``
     input_name: ClassVar[str] = "a JSON value"  # what such an input is called in a sentence
-    at_once: ClassVar[int] = 250  # the number of inputs that are answered between two progress reports
+    at_once: int = 250  # the number of inputs that are answered between two progress reports
 
     def __init__(
         self,

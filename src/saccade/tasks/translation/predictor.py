@@ -46,8 +46,8 @@ __all__ = ["TranslationPredictor", "as_written"]
 
 #: The mark that is shown after a word that the model does not know.
 UNKNOWN_MARK = "(?)"
-#: The number of pieces of the inputs that another engine than torch gets at once.
-PIECES_AT_ONCE = 8
+#: The number of inputs that another engine than torch answers at once: it sorts them by length, so more are faster.
+ENGINE_AT_ONCE = 2000
 
 
 class TranslationScoring(Config):
@@ -67,6 +67,11 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
     takes_workers = True
     in_order = ("source", "target")
     _engine: TranslationEngine | None
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        if self._engine is not None:
+            self.at_once = ENGINE_AT_ONCE
 
     @classmethod
     def open_engine(cls, bundle: Bundle, device: str, precision: str, workers: int) -> TranslationEngine:
@@ -130,9 +135,9 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         """
         tokenizer, work = self.task.state.source, []
         for piece in pieces:
-            encoded = tokenizer.encode_batch([text for text, _ in piece if text.strip()])
+            encoded = tokenizer.encode_ids([text for text, _ in piece if text.strip()])
             own = options.model_copy(update={"seed": options.seed + piece[0][1] - 1})  # a seed for each piece
-            work.append(([tokenizer.ended(encoding.ids) for encoding in encoded], own))
+            work.append(([tokenizer.ended(ids) for ids in encoded], own))
         for piece, found in zip(pieces, self._search(work), strict=True):
             outputs = iter(found)
             yield [
@@ -142,24 +147,15 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
 
     def _search(self, work: Sequence[tuple[list[list[int]], SearchOptions]]) -> Iterator[list[list[Hypothesis]]]:
         if self._engine is not None and not active_edits():  # an engine cannot edit attention
-            yield from self._engine_search(work)
+            for sources, options in work:
+                answer = self._torch_search if options.sample else self._engine.search
+                yield answer(sources, options)
             return
         if self._workers is not None and work and not active_edits():  # other processes do not have the edits
             yield from self._workers.search(work)
             return
         for sources, options in work:
             yield self._torch_search(sources, options)  # which runs in inference mode; the caller's code does not
-
-    def _engine_search(self, work: Sequence[tuple[list[list[int]], SearchOptions]]) -> Iterator[list[list[Hypothesis]]]:
-        """Search by the engine, which gets several pieces at once, because it sorts texts by their lengths."""
-        assert self._engine is not None
-        for start in range(0, len(work), PIECES_AT_ONCE):
-            some = work[start : start + PIECES_AT_ONCE]
-            if some[0][1].sample:
-                yield from (self._torch_search(*one) for one in some)
-                continue
-            found = iter(self._engine.search([source for sources, _ in some for source in sources], some[0][1]))
-            yield from ([next(found) for _ in sources] for sources, _ in some)
 
     @torch.inference_mode()
     def _torch_search(self, sources: list[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
