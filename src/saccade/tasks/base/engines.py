@@ -24,8 +24,8 @@ __all__ = ["Engine", "TranslationEngine", "chosen_engine", "marks_of", "specifie
 
 Engine = Literal["torch", "ctranslate2", "transformers"]
 _PRECISIONS = {"fp32": "float32", "bf16": "bfloat16", "int8": "int8"}
-#: The number of tokens that CTranslate2 decodes at once.
-_BATCH_TOKENS = 4096
+#: The number of tokens that CTranslate2 decodes at once, over all hypotheses of a beam, but at least the second number.
+_BATCH_TOKENS, _FEWEST_TOKENS = 2048, 512
 
 
 def chosen_engine(engine: str, precision: str) -> Engine | None:
@@ -144,7 +144,7 @@ class TranslationEngine:
             max_decoding_length=most,
             min_decoding_length=0,
             max_input_length=0,  # texts are never cut
-            max_batch_size=_BATCH_TOKENS,
+            max_batch_size=max(_FEWEST_TOKENS, _BATCH_TOKENS // options.beam),
             batch_type="tokens",
             return_scores=True,
             return_end_token=True,
