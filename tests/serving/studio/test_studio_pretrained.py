@@ -56,3 +56,14 @@ def test_two_texts_are_compared(open_studio: OpenStudio, running: Running) -> No
     page = open_studio("/ask?m=encoder&t=the+dog+|||+the+cat+sleeps")
     (answer,) = post(running.client, "/api/models/encoder/predict", inputs=["the dog ||| the cat sleeps"])["answers"]
     assert str(answer["text"]) in page.locator(".answer").inner_text()
+
+
+def test_every_page_takes_a_model_of_another_library(open_studio: OpenStudio) -> None:
+    walk = open_studio("/walk?from=model&m=bert&t=the+[MASK]+sleeps+.&a=encoder.1.self&h=2")
+    walk.wait_for_selector(".step[data-step=sum]")
+    words = open_studio("/words?m=bert&word=dog&other=cat")
+    expect(words.locator(".pair")).to_be_visible()
+    expect(words.get_by_role("heading", name="Nearest words")).to_be_visible()
+    whole = open_studio("/map?m=bert&t=the+dog+sleeps+.")
+    whole.wait_for_selector(".map[data-ready=yes]")
+    expect(whole.locator(".map-frame p.quiet")).to_have_text("6 × 6 weights")
