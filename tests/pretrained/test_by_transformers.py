@@ -107,7 +107,7 @@ def bidirectional() -> dict[str, Any]:
 @pytest.mark.parametrize("name", bidirectional())
 def test_a_network_whose_words_look_at_later_words_is_not_opened_to_continue_a_text(name: str, tmp_path: Path) -> None:
     folder = save(random_weights(bidirectional()[name]()), tmp_path / name)
-    with pytest.raises(UnsupportedError, match="its tokens attend to later tokens, so it cannot continue a text"):
+    with pytest.raises(UnsupportedError, match="its tokens attend to later tokens, so it cannot write a text"):
         saccade.open(folder)
 
 

@@ -78,6 +78,8 @@ def read_by_transformers(path: Path, reason: str) -> Pretrained:
         )
     kind = getattr(transformers, name, None)
     _check_known(kind, name, fields, reason)
+    if use == "rewrite":
+        _check_first_token(path, fields, reason)
     network, unused = _opened(path, kind, name, reason)
     config = cast(Any, network).config.get_text_config()
     limit = _longest(network, config)
@@ -130,6 +132,17 @@ def _check_known(kind: Any, name: str, fields: Mapping[str, Any], reason: str) -
             )
 
 
+def _check_first_token(path: Path, fields: Mapping[str, Any], reason: str) -> None:
+    """Refuse a model that must write a certain token first, such as the name of a language."""
+    generation = path / "generation_config.json"
+    for given in (fields, read_fields(generation).values if generation.exists() else {}):
+        if given.get("forced_bos_token_id") is not None:
+            raise UnsupportedError(
+                f"{reason} transformers cannot run it here either: its forced_bos_token_id forces the first token of "
+                "an output, which beam search cannot do yet."
+            )
+
+
 def _opened(path: Path, kind: Any, name: str, reason: str) -> tuple[nn.Module, tuple[str, ...]]:
     """Return the network, and the names of the stored tensors that it does not use."""
     error: Exception | None = None
@@ -170,7 +183,7 @@ def _check_order(decoder: ForeignDecoder | ForeignRewriter, vocabulary: int, rea
         raise UnsupportedError(f"{reason} transformers cannot run it either: {_first_line(error)}.") from None
     if float((first - second).abs().max()) > _ROUNDING * float(first.abs().max()):
         raise UnsupportedError(
-            f"{reason} transformers opens it, but its tokens attend to later tokens, so it cannot continue a text."
+            f"{reason} transformers opens it, but its tokens attend to later tokens, so it cannot write a text."
         )
 
 

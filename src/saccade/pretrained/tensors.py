@@ -63,7 +63,8 @@ class TensorFiles(Mapping[str, StoredTensor]):
         found: Tensor = self._open[stored.file].get_tensor(stored.name)
         if not found.is_floating_point():
             raise FileError(f"{stored.file}: {stored.name} contains {found.dtype}, not floating-point numbers.")
-        found = found.float()
+        # A copy, because what is read is a view of the file: if the file were overwritten, the weights would change.
+        found = found.clone() if found.dtype == torch.float32 else found.float()
         if found.numel() and not bool(torch.isfinite(torch.stack(found.aminmax())).all()):
             raise FileError(f"{stored.file}: {stored.name} contains NaN or infinity; weights must be finite.")
         return found

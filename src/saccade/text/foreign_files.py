@@ -18,7 +18,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from saccade.errors import FileError
 from saccade.text.foreign import ROLES, ForeignTokenizer, from_text
-from saccade.text.piece_tokenizers import FILES, SOURCE, TARGET, numbered, of_family
+from saccade.text.piece_tokenizers import ADDED, FILES, SOURCE, TARGET, numbered, of_family
 
 __all__ = ["read_foreign", "spaced_tokenizer"]
 
@@ -105,7 +105,8 @@ def _inner(folder: Path, settings: Mapping[str, Any], size: int, model_type: str
             raise FileError(f"{folder / 'token_mappings.json'} has no table token2id with the id of each token.")
         return _spaced(vocabulary)
     if model_type in FILES and (folder / FILES[model_type]).exists():
-        return of_family(model_type, folder / FILES[model_type], settings)
+        added = _json(folder / ADDED) if (folder / ADDED).exists() else {}
+        return of_family(model_type, folder / FILES[model_type], {**settings, ADDED: added})
     if any(folder.glob("*.spm")) or any(folder.glob("*.model")):
         raise FileError(
             f"{folder} has a SentencePiece tokenizer that Saccade does not read for {model_type or 'this model'}; save "

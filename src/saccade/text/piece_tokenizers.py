@@ -15,9 +15,9 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, pro
 
 from saccade.errors import FileError
 from saccade.text.foreign import UNMATCHED
-from saccade.text.sentencepiece import CONTROL, USER_DEFINED, PieceModel, merges_of, read_pieces
+from saccade.text.sentencepiece import CONTROL, UNUSED, USER_DEFINED, PieceModel, merges_of, read_pieces
 
-__all__ = ["FILES", "SOURCE", "TARGET", "numbered", "of_family"]
+__all__ = ["ADDED", "FILES", "SOURCE", "TARGET", "numbered", "of_family"]
 
 #: The file of a folder that has one for each side.
 SOURCE, TARGET = "source.spm", "target.spm"
@@ -29,12 +29,15 @@ FILES = {
     "mt5": "spiece.model",
     "t5": "spiece.model",
 }
+#: The setting in which the content of added_tokens.json is given.
+ADDED = "added_tokens.json"
 #: The most sentinels (``<extra_id_0>``, ...) of a T5.
 _MOST_EXTRA = 10_000
 
 
 def of_family(family: str, path: Path, settings: Mapping[str, Any]) -> tokenizers.Tokenizer:
-    """Make the tokenizer of a family from its file; ``settings`` are those of tokenizer_config.json."""
+    """Make the tokenizer of a family from its file; ``settings`` are those of tokenizer_config.json, and under the
+    name of added_tokens.json what that file contains."""
     model = read_pieces(path)
     inner = _MAKERS[family](model, path, settings)
     known = {
@@ -43,7 +46,23 @@ def of_family(family: str, path: Path, settings: Mapping[str, Any]) -> tokenizer
         if piece.kind in (CONTROL, USER_DEFINED)
     }
     inner.add_tokens(list(known.values()))
+    _check_added(inner, path, settings)
     return inner
+
+
+def _check_added(inner: tokenizers.Tokenizer, path: Path, settings: Mapping[str, Any]) -> None:
+    """Refuse a folder that adds tokens to those of the file, because they would be split like ordinary words."""
+    added = settings.get("added_tokens_decoder")
+    names = [one.get("content") for one in added.values() if isinstance(one, dict)] if isinstance(added, dict) else []
+    more = settings.get("additional_special_tokens")
+    names += more if isinstance(more, list) else []
+    for name in (*names, *settings.get(ADDED, ())):
+        text = name.get("content") if isinstance(name, dict) else name
+        if not isinstance(text, str) or inner.token_to_id(text) is None:
+            raise FileError(
+                f"{path.parent} adds the token {str(text)[:60]!r} to those of {path.name}, which Saccade cannot do; "
+                "save its tokenizer as tokenizer.json with transformers."
+            )
 
 
 def numbered(path: Path, ids: Mapping[str, int], size: int) -> tokenizers.Tokenizer:
@@ -57,7 +76,10 @@ def numbered(path: Path, ids: Mapping[str, int], size: int) -> tokenizers.Tokeni
     for name in ("<unk>", "</s>"):
         if name not in ids:
             raise FileError(f"{path.parent / 'vocab.json'} does not have the token {name!r}, which a model needs.")
-    own = {piece.text: piece for piece in model.pieces if piece.kind != CONTROL}
+    if model.has_bytes or any(piece.kind == USER_DEFINED for piece in model.pieces):
+        kind = "bytes" if model.has_bytes else "words that are never split"
+        raise FileError(f"{path} has pieces for {kind}, which Saccade cannot read in a folder of this kind.")
+    own = {piece.text: piece for piece in model.pieces if piece.kind not in (CONTROL, UNUSED)}
     languages = [text for text in ids if text.startswith(">>") and text.endswith("<<")]
     special = [text for text in ("<unk>", "</s>", "<pad>", *languages) if text in ids]
     names = {id: text if text in own or text in special else UNMATCHED + text for text, id in ids.items()}
@@ -89,7 +111,7 @@ def _unigram(model: PieceModel, path: Path, more: list[tuple[str, float]]) -> to
     if model.algorithm != "unigram":
         raise FileError(f"{path} has pieces of byte-pair encoding, but this family of models uses unigram pieces.")
     scored = [(piece.text, piece.score) for piece in model.pieces]
-    inner = tokenizers.Tokenizer(models.Unigram(scored + more, model.unknown))
+    inner = tokenizers.Tokenizer(models.Unigram(scored + more, model.unknown, model.has_bytes))
     words: list[Any] = [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace("▁", "always")]
     inner.pre_tokenizer = pre_tokenizers.Sequence(words)
     inner.decoder = decoders.Metaspace("▁", "always")
@@ -110,7 +132,10 @@ def _required(inner: tokenizers.Tokenizer, path: Path, *names: str) -> list[tupl
 def _t5(model: PieceModel, path: Path, settings: Mapping[str, Any]) -> tokenizers.Tokenizer:
     count = settings.get("extra_ids", 100)
     if type(count) is not int or not 0 <= count <= _MOST_EXTRA:
-        raise FileError(f"{path.parent / 'tokenizer_config.json'}: extra_ids is {str(count)[:60]!r}, not a number.")
+        raise FileError(
+            f"{path.parent / 'tokenizer_config.json'}: extra_ids is {str(count)[:60]!r}, not a whole number from "
+            f"0 to {_MOST_EXTRA:,}."
+        )
     extra = [f"<extra_id_{number}>" for number in reversed(range(count))]
     inner = _unigram(model, path, [(name, 0.0) for name in extra])
     if model.characters:
@@ -153,10 +178,11 @@ def _llama(model: PieceModel, path: Path, settings: Mapping[str, Any]) -> tokeni
         [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
     )
     inner.add_special_tokens([unknown, "<s>", "</s>"])
-    if settings.get("add_bos_token", True):
-        inner.post_processor = processors.TemplateProcessing(
-            "<s> $A", "<s> $A <s>:1 $B:1", _required(inner, path, "<s>")
-        )
+    first = ["<s>"] if settings.get("add_bos_token", True) else []
+    last = ["</s>"] if settings.get("add_eos_token", False) else []
+    marks = _required(inner, path, *first, *last)
+    one, two = [*first, "$A", *last], [f"{part}:1" for part in (*first, "$B", *last)]
+    inner.post_processor = processors.TemplateProcessing(" ".join(one), " ".join([*one, *two]), marks)
     return inner
 
 

@@ -17,12 +17,23 @@ import numpy as np
 
 from saccade.errors import FileError
 
-__all__ = ["CONTROL", "UNKNOWN", "USER_DEFINED", "Piece", "PieceModel", "check_characters", "merges_of", "read_pieces"]
+__all__ = [
+    "CONTROL",
+    "UNKNOWN",
+    "UNUSED",
+    "USER_DEFINED",
+    "Piece",
+    "PieceModel",
+    "check_characters",
+    "merges_of",
+    "read_pieces",
+]
 
 _LARGEST = 64 << 20  # bytes of a file; those of published models have at most 5 million
 _MOST, _LONGEST = 1_000_000, 512  # pieces, and characters of a piece
-#: Kinds of pieces: the unknown one, tokens such as ``</s>`` that no text contains, and words that are never split.
-UNKNOWN, CONTROL, USER_DEFINED = 2, 3, 4
+#: Kinds of pieces: the unknown one, tokens such as ``</s>`` that no text contains, words that are never split, pieces
+#: that are never used, and bytes of unknown characters.
+UNKNOWN, CONTROL, USER_DEFINED, UNUSED, _BYTE = 2, 3, 4, 5, 6
 _ALGORITHMS: dict[int, Literal["unigram", "bpe"]] = {1: "unigram", 2: "bpe"}
 
 # The numbers of fields in sentencepiece_model.proto.
@@ -48,6 +59,7 @@ class PieceModel:
     algorithm: Literal["unigram", "bpe"]
     characters: bytes = b""  # a table that replaces characters, such as full-width letters by ordinary ones
     has_prefix: bool = True  # whether a space is put in front of a text
+    has_bytes: bool = False  # whether unknown characters are written as bytes
     joins_spaces: bool = True  # whether several spaces count as one, and those at the ends as none
 
     @property
@@ -105,7 +117,8 @@ def _model(data: bytes) -> PieceModel:
     if characters:
         check_characters(characters)
     prefix, spaces = (bool(_int(normalizer.get(number, 1))) for number in (_PREFIX, _SPACES))
-    return PieceModel(pieces, algorithm, characters, prefix, spaces)
+    has_bytes = any(piece.kind == _BYTE for piece in pieces)
+    return PieceModel(pieces, algorithm, characters, prefix, has_bytes, spaces)
 
 
 def _piece(data: bytes) -> Piece:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from saccade.errors import UnsupportedError
 from saccade.models import VisionConfig
 from saccade.pretrained import Pretrained, read_pretrained
 from saccade.pretrained.by_transformers import read_by_transformers
@@ -51,6 +52,10 @@ def _bundle(path: Path, model: Pretrained, kind: str) -> Bundle:
     tokenizer = _tokenizer(path, model) if model.preparation is None and model.entries is None else None
     if isinstance(model.network, ForeignTagger) and tokenizer is not None:
         model.network.frame = tokenizer.frame
+        if model.id("pad_token_id") != 0 and not any(0 in side for side in tokenizer.frame):
+            raise UnsupportedError(
+                f"{path}: the token with id 0 can occur in a text, but where Saccade tags words, 0 stands for padding."
+            )
     state = entry.task.state_class.adopt(model, tokenizer)  # type: ignore[arg-type]
     return Bundle(
         entry.task(state),
