@@ -23,10 +23,10 @@ from playwright.sync_api import Page, sync_playwright
 
 WORDS_PER_SECOND = 238 / 60
 DECIDE, POINT, CLICK, KEY = 1.35, 1.1, 0.2, 0.28
-CHROMIUM = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking".split()
+CHROMIUM = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 TYPED = "the cat sees the dog."
-#: Everything on the page that is text of the scene, and not a button or the number of a scene; words of the sentence are
-#: buttons too, but they are read.
+#: Everything on the page that is text of the scene, and not a button or the number of a scene; words of the sentence
+#: are buttons too, but they are read.
 LINES = """() => [...document.querySelectorAll("main *")]
     .filter((one) => one.checkVisibility() && !one.closest("button, a, summary, .scene-list, input, svg"))
     .filter((one) => [...one.childNodes].some((part) => part.nodeType === 3 && part.data.trim()))

@@ -73,3 +73,13 @@ def test_bad_files_are_refused_in_one_sentence(text: str, tmp_path: Path) -> Non
         windows(read_tracks(path), 1, 1)
     assert BAD[text] in str(raised.value)
     assert "bad.txt" in str(raised.value)
+
+
+def test_columns_in_another_order_are_refused(tmp_path: Path) -> None:
+    """Wrong before: a header was skipped whatever it said, so frames were read as agents."""
+    file = tmp_path / "tracks.csv"
+    file.write_text("agent,frame,x,y\n1,0,0.5,0.5\n")
+    with pytest.raises(FileError, match="line 1: the columns must be frame, agent, x, y, in this order, not agent, f"):
+        read_tracks(file)
+    file.write_text("frame,id,x,y\n0,1,0.5,0.5\n")
+    assert read_tracks(file).frames == {0: {"1": (0.5, 0.5)}}

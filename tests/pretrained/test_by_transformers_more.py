@@ -174,3 +174,29 @@ def test_a_tagger_of_ours_is_run_by_either_engine(tmp_path: Path) -> None:
     first, second = (saccade.open(folder, engine=engine).predict(SENTENCES) for engine in ("torch", "transformers"))
     for one, other in zip(first, second, strict=True):
         torch.testing.assert_close(one.every, other.every, rtol=1e-4, atol=1e-5)
+
+
+def test_a_forced_first_token_is_refused(tmp_path: Path) -> None:
+    """Wrong before: the token was left out, and with it perhaps the language to translate into."""
+    folder = save(pegasus(), tmp_path)
+    (folder / "generation_config.json").write_text(json.dumps({"forced_bos_token_id": 5}))
+    with pytest.raises(UnsupportedError, match="forced_bos_token_id forces the first token"):
+        saccade.open(folder)
+
+
+def test_a_tagger_whose_token_0_is_a_word_is_refused(tmp_path: Path) -> None:
+    """Wrong before: the token was dropped as padding, and all labels of its sentence were wrong."""
+    config = hf.GPT2Config(vocab_size=VOCABULARY, n_embd=14, n_layer=2, n_head=2, n_positions=LENGTH, num_labels=3)
+    with pytest.raises(UnsupportedError, match="the token with id 0 can occur in a text"):
+        saccade.open(save(random_weights(hf.GPT2ForTokenClassification(config)), tmp_path))
+
+
+def test_an_opened_model_does_not_change_with_its_file(tmp_path: Path) -> None:
+    folder = save(bert(), tmp_path)
+    model = saccade.open(folder).model
+    before = [one.clone() for one in model.parameters()]
+    file = folder / "model.safetensors"
+    with file.open("r+b") as stream:
+        stream.seek(file.stat().st_size // 2)
+        stream.write(bytes(file.stat().st_size // 2))
+    assert all(torch.equal(one, was) for one, was in zip(model.parameters(), before, strict=True))

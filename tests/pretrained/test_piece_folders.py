@@ -13,6 +13,7 @@ import transformers as hf
 from tiny import marian, save, t5
 
 import saccade
+from saccade.errors import FileError
 from saccade.tasks.base.exporting import export
 from saccade.text.sentencepiece import read_pieces
 from untrained import ENGLISH, FRENCH
@@ -101,3 +102,18 @@ def test_training_goes_on_from_it_with_its_own_pieces(family: str, tmp_path: Pat
 def test_it_is_exported_for_ctranslate2_with_both_vocabularies(tmp_path: Path) -> None:
     said = export(marian_folder(tmp_path / "theirs"), "ctranslate2", tmp_path / "out", ENGLISH[:4])
     assert "the same" in said
+
+
+def test_added_tokens_are_refused(tmp_path: Path) -> None:
+    """Wrong before: an added token was split like an ordinary word."""
+    folder = t5_folder(tmp_path / "t5")
+    (folder / "added_tokens.json").write_text(json.dumps({"<|im_start|>": 300}))
+    with pytest.raises(FileError, match=r"adds the token '<\|im_start\|>' to those of spiece.model"):
+        saccade.open(folder)
+
+
+def test_byte_pieces_of_marian_are_refused(tmp_path: Path) -> None:
+    folder = marian_folder(tmp_path / "marian")
+    pieces(folder, "source.spm", ENGLISH, byte_fallback=True, vocab_size=400)
+    with pytest.raises(FileError, match="has pieces for bytes"):
+        saccade.open(folder)

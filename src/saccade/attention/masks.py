@@ -26,13 +26,13 @@ from saccade.errors import OptionError, ShapeError
 if TYPE_CHECKING:
     from saccade.attention.equation import DenseTile
 
-__all__ = ["Mask", "causal", "dense", "padding", "rule", "window"]
+__all__ = ["Mask", "causal", "dense", "indices", "padding", "rule", "window"]
 
 
-Corner = tuple[int, int, int, int]
+Four = tuple[int, int, int, int]
 
 
-def indices(first: Corner, size: Corner, device: torch.device) -> list[Int[Tensor, "#B #H #Q #K"]]:
+def indices(first: Four, size: Four, device: torch.device) -> list[Int[Tensor, "#B #H #Q #K"]]:
     """Return the numbers of consecutive sequences, heads, rows and columns, as tensors that broadcast to ``size``."""
     shapes = (-1, 1, 1, 1), (1, -1, 1, 1), (1, 1, -1, 1), (1, 1, 1, -1)
     return [
@@ -53,7 +53,7 @@ class Mask:
         """Return True where the query at ``row`` may attend to the key at ``column``."""
         raise AssertionError("subclasses must implement __call__()")
 
-    def tile(self, first: Corner, size: Corner, device: torch.device) -> Tensor:
+    def tile(self, first: Four, size: Four, device: torch.device) -> Tensor:
         """Evaluate the rule for consecutive sequences, heads, rows and columns, of which ``first`` are the first and
         ``size`` the numbers; the result broadcasts to this size."""
         return self(*indices(first, size, device))
@@ -169,11 +169,13 @@ class _Dense(Mask):
             column if sizes[3] > 1 else column * 0,
         ]
 
-    def tile(self, first: Corner, size: Corner, device: torch.device) -> Tensor:
+    def tile(self, first: Four, size: Four, device: torch.device) -> Tensor:
         starts = (first[0], first[1], first[2] - self.first_row, first[3])
         cuts = (slice(start, start + number) for start, number in zip(starts, size, strict=True))
         varies = (number > 1 for number in self.allowed.shape)
-        return self.allowed[tuple(cut if vary else slice(None) for cut, vary in zip(cuts, varies, strict=True))]
+        found = self.allowed[tuple(cut if vary else slice(None) for cut, vary in zip(cuts, varies, strict=True))]
+        assert all(one in (1, whole) for one, whole in zip(found.shape, size, strict=True)), "check() was not called"
+        return found
 
     def version(self) -> int:
         return self.allowed._version

@@ -245,7 +245,7 @@ def _from_connectivity_table(path: Path, encoding: str) -> Iterator[Molecule]:
         if not _is_count(header[0]):
             raise FileError(f"{path}, line {first}: expected the number of bases and a name, not {header[0][:40]!r}.")
         length, name = int(header[0]), " ".join(header[1:]) or f"line {first}"
-        letters, partners = [], []
+        letters, partners, numbers = [], [], []
         for place in range(1, length + 1):
             line, cells = next(lines, (first, []))
             if len(cells) < 5 or cells[0] != str(place) or not _is_count(cells[4]):
@@ -255,8 +255,11 @@ def _from_connectivity_table(path: Path, encoding: str) -> Iterator[Molecule]:
                 )
             letters.append(cells[1])
             partners.append(int(cells[4]) - 1)
-        where = f"{path}, line {first}"
+            numbers.append(line)
         for place, partner in enumerate(partners):
+            where = f"{path}, line {numbers[place]}"
+            if partner == place:
+                raise FileError(f"{where}: base {place + 1} pairs with itself.")
             if partner >= length:
                 raise FileError(
                     f"{where}: base {place + 1} pairs with base {partner + 1}, but the sequence has only "
@@ -267,7 +270,8 @@ def _from_connectivity_table(path: Path, encoding: str) -> Iterator[Molecule]:
                     f"{where}: base {place + 1} pairs with base {partner + 1}, which does not pair with base "
                     f"{place + 1}."
                 )
-        yield Molecule(check_sequence("".join(letters), where), tuple(partners), name, first, str(path))
+        sequence = check_sequence("".join(letters), f"{path}, line {first}")
+        yield Molecule(sequence, tuple(partners), name, first, str(path))
 
 
 def describe_molecules(molecules: Sequence[Molecule], what: str) -> tuple[str, str]:

@@ -1,7 +1,8 @@
 """Read the tracks of moving agents, such as pedestrians, and cut them into windows of time. Each line of a file has a
 frame number, an agent's number, x and y.
 
-The separator is a tab, a comma, a semicolon, a bar or spaces. A header line, if there is one, is skipped.
+The separator is a tab, a comma, a semicolon, a bar or spaces. A header line, if there is one, is skipped; it
+must not name these columns in another order.
 """
 
 from __future__ import annotations
@@ -66,7 +67,8 @@ def read_tracks(path: Path, step: int | None = None) -> Tracks:
             frame, agent, x, y = (float(cell) for cell in cells)
         except ValueError:
             if not rows and len(cells) >= 4 and not any(_is_number(cell) for cell in cells):
-                continue  # names of columns
+                _check_names(cells, f"{path}, line {line}")
+                continue
             raise FileError(
                 f"{path}, line {line}: expected a frame, an agent's number and its position x y; got {text[:60]!r}."
             ) from None
@@ -74,6 +76,14 @@ def read_tracks(path: Path, step: int | None = None) -> Tracks:
     if not rows:
         raise FileError(f"There are no tracks in {path}.")
     return tracks_of(rows, str(path), step)
+
+
+def _check_names(cells: Sequence[str], where: str) -> None:
+    """Refuse names of columns that are known, but in another order."""
+    names = [cell.strip("\"'").lower() for cell in cells[:4]]
+    known = {"frame": 0, "x": 2, "y": 3} | dict.fromkeys(("agent", "agent_id", "id", "ped", "track", "track_id"), 1)
+    if any(known.get(name, place) != place for place, name in enumerate(names)):
+        raise FileError(f"{where}: the columns must be frame, agent, x, y, in this order, not {', '.join(names)}.")
 
 
 def _is_number(text: str) -> bool:

@@ -22,8 +22,8 @@ __all__ = [
     "UNKNOWN",
     "UNUSED",
     "USER_DEFINED",
-    "Piece",
     "PieceModel",
+    "ScoredPiece",
     "check_characters",
     "merges_of",
     "read_pieces",
@@ -43,7 +43,7 @@ _ALGORITHM, _SUFFIX = 3, 24  # of the trainer
 _CHARACTERS, _PREFIX, _SPACES, _ESCAPES = 2, 3, 4, 5  # of the normalizer
 
 
-class Piece(NamedTuple):
+class ScoredPiece(NamedTuple):
     """An entry of the vocabulary."""
 
     text: str
@@ -55,7 +55,7 @@ class Piece(NamedTuple):
 class PieceModel:
     """What a SentencePiece file says about how to split a text."""
 
-    pieces: list[Piece]  # by id
+    pieces: list[ScoredPiece]  # by id
     algorithm: Literal["unigram", "bpe"]
     characters: bytes = b""  # a table that replaces characters, such as full-width letters by ordinary ones
     has_prefix: bool = True  # whether a space is put in front of a text
@@ -94,7 +94,7 @@ def merges_of(model: PieceModel, ids: dict[str, int]) -> list[tuple[str, str]]:
 
 
 def _model(data: bytes) -> PieceModel:
-    pieces: list[Piece] = []
+    pieces: list[ScoredPiece] = []
     trainer: dict[int, int | bytes] = {}
     normalizer: dict[int, int | bytes] = {}
     for number, value in _fields(data):
@@ -121,7 +121,7 @@ def _model(data: bytes) -> PieceModel:
     return PieceModel(pieces, algorithm, characters, prefix, has_bytes, spaces)
 
 
-def _piece(data: bytes) -> Piece:
+def _piece(data: bytes) -> ScoredPiece:
     found = dict(_fields(data))
     text, kind = _bytes(found.get(_TEXT, b"")).decode(), _int(found.get(_KIND, 1))
     (score,) = struct.unpack("<f", _bytes(found.get(_SCORE, bytes(4))))
@@ -129,7 +129,7 @@ def _piece(data: bytes) -> Piece:
         raise ValueError(f"a piece has {len(text):,} characters, not 1 to {_LONGEST}")
     if not math.isfinite(score):
         raise ValueError("the score of a piece is not a finite number")
-    return Piece(text, score, kind)
+    return ScoredPiece(text, score, kind)
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:

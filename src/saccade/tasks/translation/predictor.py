@@ -46,7 +46,7 @@ __all__ = ["TranslationPredictor", "as_written"]
 
 #: The mark that is shown after a word that the model does not know.
 UNKNOWN_MARK = "(?)"
-#: The number of inputs that another engine than torch answers at once: it sorts them by length, so more are faster.
+#: The number of inputs that an engine other than torch answers at once: it sorts them by length, which saves time.
 ENGINE_AT_ONCE = 2000
 
 

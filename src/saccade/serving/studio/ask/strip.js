@@ -180,12 +180,23 @@ export class Strip {
   tell(sentence) {
     const { rows = [], columns = [], row = 0, note } = this.links ?? {};
     const { isBrief } = this.listener;
-    const seen = this.drawn().filter(({ isCut }) => !isCut).slice(0, isBrief ? 2 : 4);
+    const every = this.drawn().filter(({ isCut }) => !isCut);
+    const seen = every.slice(0, isBrief ? 2 : 4);
     const listed = seen.map(({ column, weight }) => `${visible(columns[column])} ${number(weight, 2)}`).join(", ");
     const more = note?.(row);
     const word = `«${shortened(visible(rows[row] ?? ""))}»${more ? ` (${more})` : ""}`;
-    const all = `${word} looked at ${listed || "no other word"}${isBrief ? ", …" : this.rest(seen)}`;
+    const all = `${word} looked at ${listed || "no other word"}${isBrief ? this.most(seen, every.length) : this.rest(seen)}`;
     this.said.textContent = sentence ?? all;
+  }
+
+  /** What a brief sentence leaves out, but for a large weight of the word itself. @param {{weight: number}[]} seen
+   * @param {number} count of the links that are drawn */
+  most(seen, count) {
+    if (!this.links) return "";
+    const { matrix, row, isSelf } = this.links;
+    const own = isSelf ? matrix.values[row * matrix.columns + row] : 0;
+    const isLarge = own > (seen.at(-1)?.weight ?? 0);
+    return `${isLarge ? `, itself ${number(own, 2)}` : ""}${count > seen.length ? ", …" : ""}`;
   }
 
   /** What is left of a row: at the word itself, and at the others. @param {{column: number, weight: number}[]} seen */

@@ -91,14 +91,15 @@ export async function headByHead(place, before, weights, without, isOver) {
     cells[at].toggleAttribute("data-flips", isOther);
     if (isOther) changing.push(head);
   }
-  found.textContent = foundOf(changing);
+  found.textContent = foundOf(changing, tried.length < weights.length ? tried.length : 0);
   const isOther = changing.length > 0 && !changing.includes(largest[0]);
-  about.textContent = isOther ? `Not head ${largest[0] + 1}, where the weight is largest: a weight is no cause.` : "";
+  about.textContent = isOther ? `Not head ${largest[0] + 1}, where the weight is largest: a large weight is not proof of a cause.` : "";
 }
 
-/** @param {number[]} changing heads whose cut changes the answer */
-function foundOf(changing) {
-  if (!changing.length) return "No head alone is enough to change the answer.";
+/** @param {number[]} changing heads whose cut changes the answer @param {number} some how many were tried; 0: all */
+function foundOf(changing, some) {
+  const none = some ? `None of the ${some} heads with the largest weights` : "No head";
+  if (!changing.length) return `${none} is enough alone to change the answer.`;
   return `The cut in ${changing.map((head) => `head ${head + 1}`).join(" or ")} alone is enough.`;
 }
 

@@ -31,7 +31,7 @@ export const SCENES = [
   {
     name: "own",
     title: "Your own sentence",
-    caption: "Type one. The model knows only a small made-up language.",
+    caption: "Type a sentence. The model knows only a small made-up language.",
     open: own,
   },
   {

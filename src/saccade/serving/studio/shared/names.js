@@ -34,7 +34,7 @@ export const GLOSSARY = {
   score: "A score says how well a query matches a key: their dot product, often divided by √d and a temperature.",
   softmax: "Softmax turns scores into weights: e to the power of each score, divided by the sum of these powers.",
   temperature: "A temperature divides the scores: below 1 the largest gets more of the weight, above 1 all get alike.",
-  alignment: "Alignment: the layer whose weights show best which word was translated from which. Begin here.",
+  alignment: "Alignment: the layer whose weights best show which word was translated from which. Start here.",
   mean: "Mean: the average over the heads of this layer, for an overview.",
   max: "Max: the largest weight that any head of this layer gives, so that no head is overlooked.",
   rollout: "Rollout: what reaches a word through all layers, as if attention alone mixed the words.",
