@@ -17,7 +17,16 @@ from saccade.data.tracks import Scene
 from saccade.data.world import FUTURE, PAST, generate_scenes
 from saccade.errors import FileError, InputTypeError, OptionError
 from saccade.tasks.trajectories.data import TrajectoriesData, TrajectoriesFiles
-from saccade.tasks.trajectories.task import SamplingOptions, _apart, distances, walk_straight, walk_varied
+from saccade.tasks.trajectories.task import (
+    SamplingOptions,
+    Trajectories,
+    TrajectoriesState,
+    _apart,
+    distances,
+    walk_straight,
+    walk_varied,
+)
+from untrained import write_untrained
 
 
 def window(positions: list[list[list[float]]], past: int) -> Scene:
@@ -173,3 +182,13 @@ def test_it_answers_in_python(folder: Path) -> None:
             InputTypeError, match=r"must be the name of a file of tracks or a list of rows \[frame, agent, x, y\]"
         ):
             model.predict([{"x": 1}])
+
+
+def test_a_model_without_a_latent_predicts_one_future(tmp_path: Path) -> None:
+    """Wrong before: the only future was written once for each sample that was asked for."""
+    task = Trajectories(TrajectoriesState(1.5, 3, 2))
+    folder = write_untrained(tmp_path / "model", task, SamplingOptions(samples=5), kind="agents", latent=0)
+    rows = [[moment, agent, 0.5 * moment, agent] for moment in range(3) for agent in (1, 2)]
+    answer = saccade.open(folder).predict([rows])[0]
+    assert {sample for sample, *_ in answer.rows()} == {0}
+    assert answer.certainty == "final positions of the only paths that this model predicts"

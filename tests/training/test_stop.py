@@ -39,6 +39,7 @@ def test_a_signal_in_each_phase(tmp_path: Path, number: signal.Signals, model: s
         code, out, err = saccade(tmp_path / "stopped", *arguments, signal_at=(number, *place))
         assert (phase, code, err) == (phase, 130, "")
         assert out.count("Stopped") == 1
+        assert ("Stopped and saved." in out) == any((tmp_path / "run" / "checkpoints").glob("step-*"))
         assert out.endswith(f"Continue with the same command: {shlex.join(['saccade', *arguments])}\n")
     assert not (tmp_path / "run" / "result.json").exists()
     assert saccade(tmp_path / "last", *arguments)[0] == 0

@@ -154,7 +154,7 @@ def run_session(
         try:
             result = train(run, display, device, began, processes)
         except Stopped:
-            display.stopped()
+            display.stopped(is_saved=bool(run.checkpoints.steps()))
             raise typer.Exit(STOPPED_CODE) from None
         display.result(result["part"], result["scores"], [f"The model is in {folder / 'model'}."])
     return result

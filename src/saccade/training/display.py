@@ -125,11 +125,12 @@ class Display:
             self._bar.update(self._row, completed=progress.step, score=text)
         self._tokens, self._since = 0, time.monotonic()
 
-    def stopped(self) -> None:
-        """Say how to continue a run that the user stopped."""
+    def stopped(self, *, is_saved: bool) -> None:
+        """Say how to continue a run that the user stopped; ``is_saved`` is False before its first checkpoint."""
         if self._bar is not None:
             self._bar.stop()
-        self.say(f"Stopped and saved. Continue with the same command: {_command()}")
+        said = "Stopped and saved." if is_saved else "Stopped before anything was trained."
+        self.say(f"{said} Continue with the same command: {_command()}")
 
     def abandoned(self) -> None:
         """Say what is kept when the process ends during work that cannot be interrupted."""

@@ -57,6 +57,8 @@ class TrajectoriesAnswer(Answer):
 
     @property
     def certainty(self) -> str:
+        if not len(self.drawn):
+            return "final positions of the only paths that this model predicts"
         return f"final positions of the most likely paths; {len(self.drawn)} more were sampled"
 
     def record(self) -> dict[str, Any]:

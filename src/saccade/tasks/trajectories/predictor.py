@@ -122,6 +122,8 @@ class TrajectoriesPredictor(Predictor):
             likely, drawn = self.task.predicted(self.model, window, options)
             if not np.isfinite(likely).all():
                 raise DivergedError.of_answer()
+            if (drawn == likely).all():  # a model without a latent has only one future
+                drawn = drawn[:0]
             answers.append(TrajectoriesAnswer(window, likely, drawn, now.later(self._view, window)))
         return answers
 
