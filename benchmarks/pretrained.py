@@ -109,7 +109,7 @@ def encoding(folder: Path, path: Path, rounds: int) -> None:
 
     from saccade.tasks.base.exporting import export
 
-    texts = [line.split(" ", 1)[-1] for line in path.read_text(encoding="utf-8").splitlines()[:512]]
+    texts = [line.split(" ", 1)[-1] for line in path.read_text(encoding="utf-8").splitlines()[:128]]
     opened = saccade.open(folder)
     tokenizer: Any = opened.task.state.vocabularies()["tokenizer"]
     rows = sorted((tokenizer.framed(ids) for ids in tokenizer.encode_ids(texts)), key=len)

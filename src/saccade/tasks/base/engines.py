@@ -24,8 +24,8 @@ __all__ = ["Engine", "TranslationEngine", "chosen_engine", "marks_of", "specifie
 
 Engine = Literal["torch", "ctranslate2", "transformers"]
 _PRECISIONS = {"fp32": "float32", "bf16": "bfloat16", "int8": "int8"}
-#: The number of tokens that CTranslate2 decodes at once, over all hypotheses of a beam, but at least the second number.
-_BATCH_TOKENS, _FEWEST_TOKENS = 2048, 512
+#: The number of tokens that CTranslate2 decodes at once, over all hypotheses of a beam, and the fewest source tokens.
+_BATCH_TOKENS, _FEWEST_TOKENS = 4096, {"fp32": 2048, "bf16": 2048, "int8": 512}
 
 
 def chosen_engine(engine: str, precision: str) -> Engine | None:
@@ -71,6 +71,7 @@ class TranslationEngine:
         if device.partition(":")[0] not in ("cpu", "cuda"):
             raise OptionError(f"--engine ctranslate2 runs on cpu and cuda, not on {device}.")
         self._arguments = task, network, device, precision, workers
+        self._fewest = _FEWEST_TOKENS.get(precision, _BATCH_TOKENS)
         self._network = network  # whose positions limit the length of an output
         words = task.state.vocabularies()
         source, target = words["source"], words["target"]
@@ -144,7 +145,7 @@ class TranslationEngine:
             max_decoding_length=most,
             min_decoding_length=0,
             max_input_length=0,  # texts are never cut
-            max_batch_size=max(_FEWEST_TOKENS, _BATCH_TOKENS // options.beam),
+            max_batch_size=max(self._fewest, _BATCH_TOKENS // options.beam),
             batch_type="tokens",
             return_scores=True,
             return_end_token=True,
