@@ -47,6 +47,8 @@ OTHER: dict[str, tuple[Any, dict[str, Any]]] = {
     "embedding_norm": (True, {"unit": "pieces"}),
     "token_types": (2, {"unit": "pieces"}),
     "patch": (1, {"stem": "patch"}),
+    "stem_layers": (2, {"stem": "convolution"}),
+    "stem_norm": (True, {"stem": "convolution"}),
     "distillation": ("output", {"pooling": "class"}),
     "cell": ("gru", {}),
     "attention_width": (3, {"attention": "output"}),

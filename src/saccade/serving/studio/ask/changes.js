@@ -27,8 +27,7 @@ export class Changes {
       this.swapping.open = false;
       changed({ swap, n: null }, "push");
     });
-    // On the click itself: the browser sends "toggle" later, perhaps after a word was chosen in the list.
-    const summary = make("summary", { onclick: () => !this.swapping.open && this.offerSwap() }, "swap a word");
+    const summary = make("summary", { onclick: () => this.offerSwap() }, "swap a word");
     this.swapping = make("details", { class: "popup" }, summary, this.swap.element);
     this.nothing = make("span", { class: "quiet" }, NOTHING);
     this.chips = make("ul", { class: "chips", "aria-label": "What is changed" });
@@ -104,9 +103,12 @@ export class Changes {
     return `${this.given.settled.attention.name}:${this.given.settled.head}`;
   }
 
-  /** The word that is chosen is the first that can be swapped. */
+  /**
+   * The word that is chosen is the first that can be swapped. Called on the click that opens the list: the browser
+   * sends "toggle" later, perhaps after a word was chosen in it.
+   */
   offerSwap() {
-    if (!this.given || this.given.state.swap) return;
+    if (this.swapping.open || !this.given || this.given.state.swap) return;
     const word = wordOfText(this.given.look, this.given.settled, this.cell);
     if (word) this.swap.prefer(word);
   }

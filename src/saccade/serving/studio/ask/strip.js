@@ -185,7 +185,8 @@ export class Strip {
     const listed = seen.map(({ column, weight }) => `${visible(columns[column])} ${number(weight, 2)}`).join(", ");
     const more = note?.(row);
     const word = `«${shortened(visible(rows[row] ?? ""))}»${more ? ` (${more})` : ""}`;
-    const all = `${word} looked at ${listed || "no other word"}${isBrief ? this.most(seen, every.length) : this.rest(seen)}`;
+    const left = isBrief ? this.most(seen, every.length) : this.rest(seen);
+    const all = `${word} looked at ${listed || "no other word"}${left}`;
     this.said.textContent = sentence ?? all;
   }
 

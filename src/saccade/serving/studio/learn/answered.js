@@ -38,7 +38,8 @@ export function plainAnswer({ answer, alternatives = [] }) {
   const told = typeof chance === "number" ? [make("span", { class: "mono" }, percent(chance)), " probability"] : [];
   if (told.length && typeof second === "number") told.push(`; second best ${percent(second)}`);
   const line = answerLine("the model answers", [String(answer.text)], []);
-  return make("div", { class: "scene-answers" }, line, make("p", { class: "quiet scene-chance", title: WHOLE }, ...told));
+  const chances = make("p", { class: "quiet scene-chance", title: WHOLE }, ...told);
+  return make("div", { class: "scene-answers" }, line, chances);
 }
 
 /**
@@ -93,7 +94,8 @@ export async function headByHead(place, before, weights, without, isOver) {
   }
   found.textContent = foundOf(changing, tried.length < weights.length ? tried.length : 0);
   const isOther = changing.length > 0 && !changing.includes(largest[0]);
-  about.textContent = isOther ? `Not head ${largest[0] + 1}, where the weight is largest: a large weight is not proof of a cause.` : "";
+  const said = `Not head ${largest[0] + 1}, where the weight is largest: a large weight is not proof of a cause.`;
+  about.textContent = isOther ? said : "";
 }
 
 /** @param {number[]} changing heads whose cut changes the answer @param {number} some how many were tried; 0: all */
