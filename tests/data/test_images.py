@@ -1,5 +1,6 @@
 """Images in every form that they are published in, and what is said of files that are not what they should be."""
 
+import base64
 import gzip
 import struct
 
@@ -10,6 +11,7 @@ from PIL import Image
 from saccade.data.digits import CAPTION_SIZE, captioned_digits, read_digits
 from saccade.data.images import read_images, read_picture
 from saccade.data.picture_folders import pictures_within
+from saccade.data.pictures import decode_picture, fit_picture
 from saccade.errors import FileError
 
 HEIGHT, WIDTH, COUNT = 3, 5, 4
@@ -248,3 +250,15 @@ def test_transparent_areas_have_their_stored_colours(tmp_path):
     colours = np.array([[[200, 10, 30, 0], [1, 2, 3, 128]]], dtype=np.uint8)
     assert read_picture(picture(tmp_path, "1.png", colours)).tolist() == [[[200, 10, 30], [1, 2, 3]]]
     assert read_picture(picture(tmp_path, "2.png", colours[..., 2:])).tolist() == [[[30], [3]]]  # grey
+
+
+@pytest.mark.parametrize("shape", [(5, 7, 1), (5, 7, 3), (4, 4, 1), (4, 4, 3)])
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "I;16", "P", "RGB", "RGBA", "CMYK"])
+def test_a_picture_in_a_request_is_read_like_a_file(tmp_path, mode, shape):
+    values = np.random.default_rng(3).integers(0, 65536, (5, 7), dtype=np.uint16)
+    colours = Image.fromarray(np.stack([values >> 8, values & 255, values >> 4], -1).astype(np.uint8))
+    made = Image.fromarray(values) if mode == "I;16" else colours.convert(mode)
+    path = tmp_path / ("1.jpg" if mode == "CMYK" else "1.png")
+    made.save(path)
+    sent = decode_picture(base64.b64encode(path.read_bytes()).decode())
+    assert fit_picture(sent, shape).tolist() == read_picture(path, shape).tolist()

@@ -147,7 +147,9 @@ def test_a_header_is_found_and_can_be_denied_or_demanded(tmp_path: Path) -> None
     assert [pair.line for pair in read_table(path)[0]] == [2]
     assert [pair.line for pair in read_table(path, header=False)[0]] == [1, 2]
     assert [pair.line for pair in read_table(path, 0, 1)[0]] == [1, 2]
-    assert [pair.line for pair in read_table(path, 1, 0, header=True)[0]] == [2]
+    pairs, report = read_table(path, 1, 0, header=True)
+    assert [pair.line for pair in pairs] == [2]
+    assert report.notes == ("columns 1 (target), 0 (source), numbered from 0, after a header in line 1",)
     bare = write(tmp_path / "b.tsv", "a\tx\nb\ty\n")
     pairs, report = read_table(bare)
     assert [pair.source for pair in pairs] == ["a", "b"]
@@ -192,9 +194,18 @@ def test_a_bad_row_names_file_and_line(tmp_path: Path, name: str, data: str, sen
     assert str(caught.value).startswith(f"{path}, {sentence}")
 
 
+def test_what_to_do_about_data_that_looks_like_a_header(tmp_path: Path) -> None:
+    sentences = "".join(f"see {number}\tvois {number}\n" for number in range(11))
+    with pytest.raises(FileError, match="'Go!', 'Va!' looks like a header.* for evaluate, move it to another line"):
+        read_table(write(tmp_path / "first.tsv", f"Go!\tVa!\n{sentences}"), 0, 1)
+    assert len(read_table(write(tmp_path / "last.tsv", f"{sentences}Go!\tVa!\n"), 0, 1)[0]) == 12
+
+
 def test_bad_columns_and_endings_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "a\tx\n")
-    with pytest.raises(FileError, match="there is no column 2; the line has 2 columns"):
+    with pytest.raises(
+        FileError, match="there is no column 2; the line has 2 columns.* choose the columns with --columns"
+    ):
         read_table(path, 0, 2)
     with pytest.raises(FileError, match="there is no column -1"):
         read_table(path, -1, 0)

@@ -146,7 +146,8 @@ LINE = "{file}, line "
             "a.txt",
             "a X\n",
             {"label_column": "2"},
-            LINE + "1: there is no column 2; the line has 2 columns, numbered from 0.",
+            LINE + "1: there is no column 2; the line has 2 columns, numbered from 0; choose the columns with "
+            "--columns.",
         ),
         (
             "a.txt",

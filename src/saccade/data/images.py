@@ -49,6 +49,7 @@ __all__ = [
     "read_npz_arrays",
     "read_picture",
     "read_pictures",
+    "with_8_bits",
 ]
 
 Pixels = UInt8[np.ndarray, "H W C"]
@@ -298,13 +299,8 @@ def read_picture(path: Path, shape: Shape | None = None, fitting: Fitting = RESI
     have their stored colours. If ``shape`` is given, the picture is resized and converted to grey or colour to have
     that shape."""
     with _picture(path) as picture:
-        is_grey = picture.mode in GREY_MODES
-        if picture.mode in ("I", "I;16", "F"):  # scale grey values of more than 8 bits to 8 bits
-            values = np.asarray(picture).astype(np.float64)
-            most = 65535.0 if values.max(initial=0) > 255 else 255.0
-            pixels = np.clip(values * 255 / most, 0, 255).astype(np.uint8)
-        else:
-            pixels = np.asarray(picture.convert("L" if is_grey else "RGB"))
+        pixels = np.asarray(with_8_bits(picture))
+    is_grey = pixels.ndim == 2
     pixels = pixels[..., None] if is_grey else pixels
     if shape is None or (pixels.shape == shape and fitting.cut_from is None):
         return pixels
@@ -313,6 +309,20 @@ def read_picture(path: Path, shape: Shape | None = None, fitting: Fitting = RESI
     from saccade.data.pictures import fit_picture
 
     return fit_picture(Image.fromarray(pixels[..., 0] if is_grey else pixels), shape, fitting)
+
+
+def with_8_bits(picture: Image.Image) -> Image.Image:
+    """Convert a picture to 8 bits in each channel: one channel if it is grey, otherwise three.
+
+    Pillow itself would make every grey value above 255 of a 16-bit picture white.
+    """
+    from PIL import Image
+
+    if picture.mode in ("I", "I;16", "F"):  # grey values of more than 8 bits
+        values = np.asarray(picture).astype(np.float64)
+        most = 65535.0 if values.max(initial=0) > 255 else 255.0
+        return Image.fromarray(np.clip(values * 255 / most, 0, 255).astype(np.uint8))
+    return picture.convert("L" if picture.mode in GREY_MODES else "RGB")
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from PIL import Image, UnidentifiedImageError
 from PIL.JpegImagePlugin import JpegImageFile
 from PIL.PngImagePlugin import PngImageFile
 
-from saccade.data.images import RESIZED, Fitting, Pixels
+from saccade.data.images import RESIZED, Fitting, Pixels, with_8_bits
 from saccade.errors import OptionError, TooLargeError
 
 __all__ = ["MOST_SIDE", "count_pixels", "decode_picture", "fit_picture", "picture_of_rows"]
@@ -30,9 +30,9 @@ def count_pixels(encoded: Any) -> int:
 
 
 def decode_picture(encoded: Any) -> Image.Image:
-    """Return the picture, in colour, in a PNG or JPEG file that is encoded in base64."""
+    """Return the picture, grey or in colour, in a PNG or JPEG file that is encoded in base64."""
     try:
-        return _opened(encoded).convert("RGB")
+        return with_8_bits(_opened(encoded))
     except _UNREADABLE as error:
         raise error if isinstance(error, OptionError) else OptionError(_NOT_READ) from error
 

@@ -44,8 +44,11 @@ TABLES = (".csv", ".tsv", ".jsonl")
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 #: How many lines are examined to find the separator, and what fraction must have as many cells as the first line.
 LOOKED_AT, MOST = 1_000, 0.9
-#: What to do if the first line of a training file looks like a header, but is data.
-AS_DATA = "train with --set data.header=false (in Python and recipes, header = false in [data])"
+#: What to do if the first line of a file for training or evaluation looks like a header, but is data.
+AS_DATA = (
+    "say so with --set data.header=false for train (in Python and recipes, header = false in [data]) or, for evaluate, "
+    "move it to another line"
+)
 
 #: A cell may be as long as a line; Python's own limit is 128 KiB.
 csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
@@ -126,7 +129,8 @@ def read_columns(
     note = (
         f"columns {', '.join(first[1][index].strip() for index in indices)}, named in line {first[0]}"
         if headed and any(isinstance(column, str) for column in columns)
-        else f"columns {', '.join(map(str, indices))}, numbered from 0, after a header in line {first[0]}"
+        else f"columns {', '.join(f'{index} ({first[1][index].strip()})' for index in indices)}, numbered from 0, after "
+        f"a header in line {first[0]}"
         if headed
         else f"columns {', '.join(map(str, columns))}, read as numbers {', '.join(map(str, indices))}: no header, so "
         f"line {first[0]} is data"
@@ -309,7 +313,7 @@ def _locate(
         if not 0 <= index < len(cells):
             raise FileError(
                 f"{path}, line {line}: there is no column {index}; the line has "
-                f"{counted(len(cells), 'column')}, numbered from 0."
+                f"{counted(len(cells), 'column')}, numbered from 0; choose the columns with --columns."
             )
     return indices, headed
 

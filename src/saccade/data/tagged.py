@@ -228,7 +228,7 @@ def _column_words(
             if not -len(cells) <= number < len(cells):
                 raise FileError(
                     f"{where}: there is no column {number}; the line has "
-                    f"{counted(len(cells), 'column')}, numbered from 0."
+                    f"{counted(len(cells), 'column')}, numbered from 0; choose the columns with --columns."
                 )
             places.append(number % len(cells))
         lines = chain([first], lines)
