@@ -1,5 +1,5 @@
 """Write a page with its picture for each experiment, and what the studio's Learn page shows of it, from what
-`saccade lab all -o lab` measured.
+`saccade lab all -o lab` measured. Experiments without results in the folder keep their pages.
 
 python docs/pictures/make_lab.py lab
 """
@@ -45,13 +45,28 @@ INTERVALS = (
     "can reach beyond 0 or 100."
 )
 
+#: What to know about the numbers of an experiment, written after they were measured.
+REMARKS = {
+    "several-heads": "One head can give the two items different weights, and the feed-forward layer can then tell the "
+    "two values apart in their sum; we have not examined whether it does so. The experiment refutes the claim as it is "
+    "worded. It does not show that several heads are useless in larger networks.",
+    "three-ways": "With every seed, attention finds the word at distance 32, but after this short training it still "
+    "misses many words at distances 8 and 16, and there the seeds differ widely. So the experiment shows that a large "
+    "distance is no obstacle to attention, not that attention is better at every distance.",
+    "weights-and-effects": "The correlation is over all links, most of which have small weights and small effects. It "
+    "does not show that the link with the largest weight of a single word is the one that matters most.",
+}
+
 
 def main() -> None:
     results = Path(sys.argv[1])
     PAGES.mkdir(exist_ok=True)
     (STUDIO / "lab").mkdir(exist_ok=True)
-    verdicts = {}
+    written = (STUDIO / "verdicts.js").read_text(encoding="utf-8")
+    verdicts = json.loads(written.partition("VERDICTS = ")[2].rstrip(";\n"))
     for name in EXPERIMENTS:
+        if not (results / f"{name}.json").exists():
+            continue
         trials = json.loads((results / f"{name}.json").read_text(encoding="utf-8"))["trials"]
         found = Results(experiment_named(name), False, {int(seed): numbers for seed, numbers in trials.items()})
         (PAGES / f"{name}.md").write_text(page(found), encoding="utf-8")
@@ -60,7 +75,8 @@ def main() -> None:
         Image.open(picture).convert("RGB").quantize(64, Image.Quantize.MAXCOVERAGE).save(picture, optimize=True)
         shutil.copy(picture, STUDIO / "lab" / f"{name}.png")
         verdicts[name] = verdict(found)
-    (STUDIO / "verdicts.js").write_text(VERDICTS % json.dumps(verdicts, indent=2, ensure_ascii=False), encoding="utf-8")
+    ordered = json.dumps({name: verdicts[name] for name in EXPERIMENTS}, indent=2, ensure_ascii=False)
+    (STUDIO / "verdicts.js").write_text(VERDICTS % ordered, encoding="utf-8")
 
 
 def verdict(found: Results) -> dict[str, Any]:
@@ -103,7 +119,10 @@ def page(found: Results) -> str:
     lines += [
         f"| {name} | {mean:.4g} | {low:.4g} to {high:.4g} |" for name, (mean, low, high) in found.intervals.items()
     ]
-    return "\n".join([*lines, "", INTERVALS, "", f"To run this experiment, use `saccade lab run {one.name}`.", ""])
+    remark = [REMARKS[one.name], ""] if one.name in REMARKS else []
+    return "\n".join(
+        [*lines, "", *remark, INTERVALS, "", f"To run this experiment, use `saccade lab run {one.name}`.", ""]
+    )
 
 
 if __name__ == "__main__":
