@@ -21,7 +21,7 @@ from starlette.types import Message
 
 from saccade.serving import Limits, Models, listen
 from saccade.serving.http.connections import JoinedWrites
-from saccade.serving.http.exchange import Exchange
+from saccade.serving.http.exchange import SECURITY_HEADERS, Exchange
 from saccade.serving.http.places import Crowd
 from saccade.serving.http.refusals import Refused
 from saccade.serving.state import ServerState
@@ -192,8 +192,10 @@ def test_what_is_no_http_is_answered_with_a_sentence(hasty: Running, caplog: pyt
         with connected(hasty) as client:
             client.sendall(sent)
             answer = b"".join(iter(lambda: client.recv(65536), b""))
-        assert answer.startswith(b"HTTP/1.1 400")
+        assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n")
         assert answer.endswith(b'{"error": "This is not a valid HTTP request."}')
+        for name, value in SECURITY_HEADERS.items():  # as on any other answer
+            assert f"\r\n{name}: {value}\r\n".encode() in answer
     assert not caplog.records
 
 
@@ -223,6 +225,12 @@ LONG = {
         400,
         b"not valid JSON",
     ),
+    "a chunk that is too large": (
+        CHUNKED + b"f" * 18 + b"\r\n",
+        413,
+        b"chunk of the body has more than 4,194,304 bytes",
+    ),
+    "a chunk without a size": (CHUNKED + b"x\r\n", 400, b"not a valid HTTP request"),
     "two encodings": (HEAD + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 400, b"use chunked, only once"),
     "101 trailers": (CHUNKED + b"0\r\n" + b"X: a\r\n" * 102 + b"\r\n", 431, b"more than 100 headers"),
 }

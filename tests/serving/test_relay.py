@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from saccade.serving.processes import neighbours
+from saccade.serving.http.exchange import SECURITY_HEADERS
+from saccade.serving.processes import neighbours, relay
 from saccade.serving.processes.neighbours import Neighbours, socket_path
-from saccade.serving.processes.relay import _Response
+from saccade.serving.processes.relay import Relay, Upstream, _Response, refusal
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n"
 ANSWERS = {
@@ -68,3 +69,49 @@ def test_a_worker_that_hangs_does_not_hide_the_metrics_of_others(
                 return await Neighbours(tmp_path, 0, 3).metrics([])
 
     assert asyncio.run(ask()) == ["fine"]
+
+
+@pytest.mark.parametrize("has_died", [False, True])
+def test_a_request_is_refused_only_if_its_worker_died(
+    has_died: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker also closes the connection of a client that is too slow, and has not died then."""
+    monkeypatch.setattr(relay, "DEATH_SECONDS", 0.2)
+    upstream = Upstream(tmp_path / "worker.sock", is_ready=True)
+
+    async def worker(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"GET /hea")
+        if has_died:
+            upstream.died.set()
+        writer.transport.abort()
+
+    async def ask() -> bytes:
+        made = Relay(lambda: [upstream], 10, 60.0, None)
+        loop = asyncio.get_running_loop()
+        async with (
+            await asyncio.start_unix_server(worker, upstream.path),
+            await loop.create_server(made.connection, "127.0.0.1", 0) as server,
+        ):
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            writer.write(b"GET /hea")
+            found = await reader.read()
+            writer.close()
+            return found
+
+    assert asyncio.run(ask()) == (refusal(relay.DIED) if has_died else b"")
+
+
+def test_a_worker_that_does_not_respond_gets_no_connection(tmp_path: Path) -> None:
+    hung, other = Upstream(tmp_path / "0", is_ready=True, is_silent=True), Upstream(tmp_path / "1", is_ready=True)
+    made = Relay(lambda: [hung, other], 10, 60.0, None)
+    assert made.choose() is other
+    assert made.is_crowded(hung)
+    other.is_silent = True  # a busy machine: better one of them than none
+    assert made.choose() is hung
+
+
+def test_a_refusal_has_the_headers_of_every_answer() -> None:
+    head, _, body = refusal("Come again.").partition(b"\r\n\r\n")
+    for name, value in SECURITY_HEADERS.items():
+        assert f"\r\n{name}: {value}".encode() in head
+    assert f"\r\nContent-Length: {len(body)}".encode() in head

@@ -40,6 +40,16 @@ def parts(*fields: tuple[str, str], headers: str = "") -> bytes:
     return "".join([*written, "--x--\r\n"]).encode()
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_a_key_may_have_letters_outside_ascii(encoding: str, folders: dict[str, Path], runner: Runner) -> None:
+    models = Models()
+    models.add(folders["tiny"])
+    client = runner.start(models, api_key="clé secrète").client
+    for key, status in (("clé secrète", 200), ("clé secrete", 401)):
+        header = b"Bearer " + key.encode(encoding)
+        assert client.get("/api/models", headers=[(b"Authorization", header)]).status_code == status
+
+
 HOSTILE = {
     "many parts": (b"--x\r\n\r\n\r\n" * 300_000, "more than 100 parts"),
     "many fields": (parts(*[("q", "a")] * 101), "more than 100 parts"),

@@ -46,7 +46,7 @@ class Limits:
     client_seconds: float = 60.0  # seconds to send a request, and seconds without reading any of its answer
     stranger_seconds: float = 5.0  # seconds to send a body without the key in a header
     looks: int = 64  # looks that are kept; the least recently used go first
-    look_bytes: int = 1 << 30  # bytes of all looks together
+    look_bytes: int = 1 << 29  # bytes of all looks together
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():

@@ -8,6 +8,7 @@ import socket
 import struct
 import sys
 import time
+from http import HTTPStatus
 from typing import Any
 
 import h11
@@ -15,6 +16,7 @@ from h11._receivebuffer import ReceiveBuffer
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from saccade.serving.http.crowding import first_to_close, network_of
+from saccade.serving.http.exchange import SECURITY_HEADERS
 from saccade.serving.http.places import Unread
 
 __all__ = ["KEPT_OPEN", "Connection", "RelayedConnection", "most_connections"]
@@ -64,6 +66,10 @@ class _Received(ReceiveBuffer):
 
     _bytes = _chunks = 0  # of the body
 
+    def __init__(self, largest: int) -> None:
+        super().__init__()
+        self._largest = largest  # most bytes of a chunk
+
     def __iadd__(self, data: bytes | bytearray) -> _Received:
         self._bytes += len(data)
         super().__iadd__(data)
@@ -96,7 +102,17 @@ class _Received(ReceiveBuffer):
                     f"more than {FREE_CHUNKS} chunks, of fewer than {LEAST_CHUNK} bytes on average; send larger ones."
                 )
                 raise h11.RemoteProtocolError(f"The body has {said}", 413)
+            if _chunk_size(line) > self._largest:
+                raise h11.RemoteProtocolError(f"A chunk of the body has more than {self._largest:,} bytes.", 413)
         return line
+
+
+def _chunk_size(line: bytes | bytearray) -> int:
+    """Return the size that a line before a chunk gives, or 0 if it is not valid, which h11 will find."""
+    try:
+        return int(line.partition(b";")[0], 16)
+    except ValueError:
+        return 0
 
 
 class JoinedWrites:
@@ -137,13 +153,14 @@ class Connection(H11Protocol):
 
     seconds = 60.0
     most = 1024
+    largest = 4 << 20  # bytes of a body
     unread: Unread
     _is_reset = False
     _unread_bytes, _reader = 0, ""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.conn._receive_buffer = _Received()
+        self.conn._receive_buffer = _Received(self.largest)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -186,9 +203,11 @@ class Connection(H11Protocol):
             ("content-type", "application/json"),
             ("content-length", str(len(sentence))),
             ("connection", "close"),
+            *SECURITY_HEADERS.items(),
         ]
         try:
-            parts = (h11.Response(status_code=status, headers=headers), h11.Data(data=sentence), h11.EndOfMessage())
+            head = h11.Response(status_code=status, headers=headers, reason=HTTPStatus(status).phrase)
+            parts = (head, h11.Data(data=sentence), h11.EndOfMessage())
             self.transport.write(b"".join(self.conn.send(part) or b"" for part in parts))
             self.transport.close()
         except h11.LocalProtocolError:

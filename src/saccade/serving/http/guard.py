@@ -97,7 +97,7 @@ class Guard:
         self._check_sender(scope, headers)
         key = self.state.api_key
         scheme, _, given = headers.get("authorization", "").partition(" ")
-        is_known = key is None or (scheme.lower() == "bearer" and same_key(given.strip(), key))
+        is_known = key is None or (scheme.lower() == "bearer" and same_key(_as_sent(given.strip()), key))
         if not is_known and not (path in (*PAGES, *KEY_IN_BODY) or path.startswith(OPEN)):
             raise Refused(401, "This server needs its API key: Authorization: Bearer KEY.", asks_for="Bearer")
         limit = limits.body_bytes if is_known else limits.strange_body_bytes
@@ -156,6 +156,14 @@ def _without_unread(scope: Scope) -> Scope:
 
 def same_key(given: str, key: str) -> bool:
     return hmac.compare_digest(given.encode("utf-8", "replace"), key.encode("utf-8", "replace"))
+
+
+def _as_sent(header: str) -> str:
+    """Return the text of a header, which the server has decoded as Latin-1 although most clients send UTF-8."""
+    try:
+        return header.encode("latin-1").decode("utf-8")
+    except UnicodeDecodeError:
+        return header
 
 
 def is_loopback(host: str) -> bool:

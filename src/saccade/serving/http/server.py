@@ -23,6 +23,7 @@ from saccade.errors import StorageError
 from saccade.serving.http.connections import KEPT_OPEN, LONGEST_HEAD, Connection, RelayedConnection, most_connections
 from saccade.serving.http.guard import Guard
 from saccade.serving.http.tls import Door, Handshake
+from saccade.serving.memory import give_back_freed_memory
 
 __all__ = ["listen", "make_server", "quieten", "serve"]
 
@@ -118,7 +119,12 @@ def make_server(
     connections, at_once = most_connections(limits.connections)
     kind: type[Connection] = RelayedConnection if is_relayed else Connection
     handshakes = 0 if tls is None else max(1, connections // 4)
-    limited = {"seconds": limits.client_seconds, "most": connections - handshakes, "unread": app.state.unread}
+    limited = {
+        "seconds": limits.client_seconds,
+        "most": connections - handshakes,
+        "largest": limits.body_bytes,
+        "unread": app.state.unread,
+    }
     protocol: Any = type("LimitedConnection", (kind,), limited)
     if tls is not None:
         door = Door(tls, handshakes)
@@ -168,6 +174,7 @@ def serve(
     # tenth of the time, and no request is answered while it runs.
     gc.collect()
     gc.freeze()
+    give_back_freed_memory()
     app.state.models.watch()
     make_server(app, trusted_proxies, tls, is_relayed=is_relayed).run(sockets=[listening])
     app.state.models.close()

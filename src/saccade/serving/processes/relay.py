@@ -18,12 +18,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from saccade.serving.http.crowding import first_to_close, network_of
+from saccade.serving.http.exchange import SECURITY_HEADERS
 from saccade.serving.http.tls import Door, Handshake
 
 __all__ = ["Relay", "Upstream"]
 
-#: Seconds until we know whether a worker that closed a connection has died.
-DEATH_SECONDS = 0.5
+#: Seconds until we know whether a worker that closed a connection has died: one that no request was sent on, and one
+#: with a request that the worker may or may not have received completely.
+IDLE_DEATH_SECONDS, DEATH_SECONDS = 0.5, 5.0
 #: How often, and how many times, a client without a request looks for a worker while there is none.
 CHECK_SECONDS, IDLE_CHECKS = 0.1, 100
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)")
@@ -34,10 +36,10 @@ NONE_READY = "No worker process is ready to answer at the moment; try again in a
 def refusal(sentence: str) -> bytes:
     """Return a complete HTTP response with status 503 and this sentence."""
     body = json.dumps({"error": sentence}).encode()
-    return (
-        b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncache-control: no-store\r\n"
-        b"retry-after: 1\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
-    )
+    own = {"Content-Type": "application/json", "Retry-After": "1", "Connection": "close"}
+    headers = own | SECURITY_HEADERS | {"Content-Length": str(len(body))}
+    lines = ["HTTP/1.1 503 Service Unavailable", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+    return "\r\n".join(lines).encode() + body
 
 
 @dataclass(eq=False)
@@ -46,6 +48,7 @@ class Upstream:
 
     path: Path  # its socket
     is_ready: bool = False
+    is_silent: bool = False  # whether it did not respond when it was last asked
     died: asyncio.Event = field(default_factory=asyncio.Event)
     clients: set[_FromClient] = field(default_factory=set)  # connected or connecting
 
@@ -195,27 +198,23 @@ class _FromClient(asyncio.Protocol):
         self.worker = None
         if self.transport.is_closing():
             return
-        if self._answer is not None:
-            if self._answer.has_begun or not self._answer.is_certain:
-                self.transport.close()
-            else:
-                self._refuse(DIED)
-            return
-        if self.relay.is_stopping:
+        is_answering = self._answer is not None and (self._answer.has_begun or not self._answer.is_certain)
+        if is_answering or (self._answer is None and self.relay.is_stopping):
             self.transport.close()
             return
         self.transport.pause_reading()
-        self._connecting = asyncio.create_task(self._reconnect(worker.upstream))
+        self._connecting = asyncio.create_task(self._find_out(worker.upstream))
 
-    async def _reconnect(self, upstream: Upstream) -> None:
-        """Connect to another worker, but only if the worker died; otherwise it closed the connection on purpose."""
+    async def _find_out(self, upstream: Upstream) -> None:
+        """If the worker died, refuse the request, or connect to another worker if there is none; otherwise the worker
+        closed the connection on purpose, for example because the client was too slow."""
         try:
-            async with asyncio.timeout(DEATH_SECONDS):
+            async with asyncio.timeout(IDLE_DEATH_SECONDS if self._answer is None else DEATH_SECONDS):
                 await upstream.died.wait()
         except TimeoutError:
             self.transport.close()
         else:
-            self._connect()
+            self._connect() if self._answer is None else self._refuse(DIED)
 
     def _refuse(self, sentence: str) -> None:
         self.transport.write(refusal(sentence))
@@ -288,9 +287,11 @@ class Relay:
 
     def choose(self) -> Upstream | None:
         ready = [one for one in self._upstreams() if one.is_ready and not one.died.is_set()]
-        return min(ready, key=lambda one: len(one.clients), default=None)
+        return min(ready, key=lambda one: (one.is_silent, len(one.clients)), default=None)
 
     def is_crowded(self, upstream: Upstream) -> bool:
-        """Return whether another worker, perhaps one just restarted, has at least two connections fewer."""
+        """Return whether another worker, perhaps one just restarted, has at least two connections fewer, or responds
+        while this one does not."""
         best = self.choose()
-        return best is not None and len(best.clients) + 1 < len(upstream.clients)
+        here = (upstream.is_silent, len(upstream.clients))
+        return best is not None and (best.is_silent, len(best.clients) + 1) < here

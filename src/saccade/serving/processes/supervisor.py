@@ -29,6 +29,9 @@ Started = Callable[[socket.socket], None]
 _log = logging.getLogger(__name__)
 #: Seconds before a worker that died right after its start is started again; doubled each time.
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+#: Seconds between two questions whether a worker responds, and seconds within which it must. While it does not, new
+#: connections go to other workers; a worker that has not responded for long is ended and started again.
+ASK_SECONDS, RESPONSE_SECONDS, LONGEST_SILENCE = 2.0, 5.0, 30.0
 #: How many times as many connections the supervisor allows as all workers together. Only a worker knows whether a
 #: request that has begun is complete, so the workers must reach their limit, and close connections, first.
 SPARE = 1.25
@@ -140,14 +143,50 @@ class _Supervisor:
                 _log.error("worker %d cannot start: %s", number, failure)
             elif failure is not None:
                 self._failure = failure
+        asking = asyncio.create_task(self._ask_whether_it_responds(number, upstream, process))
         status = await process.wait()
+        asking.cancel()
         if self._failure is None and not self._has_started:
             self._failure = f"A worker process stopped with status {status} before all of them were ready."
         upstream.died.set()
         upstream.is_ready = False
         return status
 
+    async def _ask_whether_it_responds(
+        self, number: int, upstream: Upstream, process: asyncio.subprocess.Process
+    ) -> None:
+        """Ask a worker again and again whether it responds, and end it if it has not responded for long."""
+        responded = time.monotonic()
+        while not self._stopping.is_set():
+            upstream.is_silent = upstream.is_ready and not await _responds(upstream.path)
+            if not upstream.is_silent:
+                responded = time.monotonic()
+            elif time.monotonic() - responded > LONGEST_SILENCE:
+                _log.error("worker %d has not responded for %d seconds", number, LONGEST_SILENCE)
+                process.kill()
+                return
+            await asyncio.sleep(ASK_SECONDS)
+
     def _environment(self) -> dict[str, str]:
         """The environment of a worker, which uses its share of the processors unless the user sets OMP_NUM_THREADS."""
         share = max(1, (os.cpu_count() or 1) // self._settings.processes)
         return {"OMP_NUM_THREADS": str(share), **os.environ}
+
+
+async def _responds(path: Path) -> bool:
+    """Return whether the worker that listens at this socket answers; one that is stopping, and refuses the connection,
+    does too."""
+    writer = None
+    try:
+        async with asyncio.timeout(RESPONSE_SECONDS):
+            reader, writer = await asyncio.open_unix_connection(str(path))
+            writer.write(b"0.0.0.0 0 http\r\nGET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            await reader.read(1)
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
+    finally:
+        if writer is not None:
+            writer.transport.abort()
+    return True
