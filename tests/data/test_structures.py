@@ -76,6 +76,12 @@ BAD = {
     "one-sided.ct": ("2 x\n1 G 0 2 2 1\n2 C 1 0 0 2\n", "base 2, which does not pair with base 1"),
     "cut.ct": ("3 x\n1 G 0 2 0 1\n", "expected base 2 of 3 in x"),
     "name.fa": (">x\n>y\nACGU\n", "line 1: the name 'x' is not followed by a sequence"),
+    "letter.fa": (">x\nACGU\nACXU\n", "line 3: 'X' at position 3 is not a base"),
+    "letter.ct": ("2 x\n1 G 0 2 2 1\n2 X 1 0 1 2\n", "line 3: 'X' at position 1 is not a base"),
+    "letters.ct": ("2 x\n1 GG 0 2 2 1\n2 C 1 0 1 2\n", "line 2: expected base 1 of 2 in x"),
+    "none.ct": ("0 x\n", "line 1: the sequence is empty"),
+    "symbol.dbn": (">x\nGGGA\n.(?)\n", "line 3: '?' at position 3 of the structure"),
+    "long.dbn": (">x\nGGGA\nCC\n(..)\n...\n", "lines 4 to 5: the structure has 7 symbols, but the sequence has 6"),
     "kind.pdf": ("", "ends in '.pdf'; expected a table"),
 }
 

@@ -60,6 +60,7 @@ BAD = {
     "0 1 2 3\n0 1 4 5\n": "line 2: agent 1 is already in frame 0",
     "0.5 1 2 3\n": "line 1: the frame must be a whole number",
     "0 1 nan 3\n": "line 1: the frame must be a whole number, and all numbers finite",
+    "0 1 2 3\n10 1 2 -1e30\n": "line 2: the coordinate -1e+30 is not between -1e12 and 1e12",
     "": "There are no tracks",
     "".join(f"0 {agent} 1 1\n10 {agent} 1 1\n" for agent in range(600)): "600 agents at once; expected at most 512",
 }

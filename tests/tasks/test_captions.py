@@ -133,11 +133,11 @@ def test_a_beam_has_as_many_places_as_texts():
         ("image\ttext\none.png\t \n", r"line 2 has an empty text; expected a description of the image"),
         (
             "image\ttext\none.png\ta cat\nthree.png\ta cat\n",
-            r"table\.tsv, line 3: there is no picture .*three\.png'; expected .* the columns image .* and text",
+            r"table\.tsv, line 3: there is no picture .*three\.png'; expected paths .* texts are image and text",
         ),
         (
             "picture\tcaption\none.png\ta cat\n",
-            r"line 1: there is no picture .*picture'; .* --columns, or with data\.image",
+            r"line 1: there is no picture .*picture'; .* choose other columns with --columns",
         ),
         ("image\ttext\n\n", r"line 2: there is no picture"),
         (f"image\ttext\n{'x' * 5000}\ta cat\n", r"line 2: there is no picture"),
@@ -167,6 +167,53 @@ def test_pictures_of_different_sizes_are_fitted(tmp_path):
     assert alone == (8, 6, 1)
     recipe = {"data": {"table": "a.tsv"}, "model": {"image_size": [24, 32], "channels": 3}}
     assert CaptionsFiles.as_trained(recipe) == {"shape": [24, 32, 3]}
+
+
+TABLES = {  # suffix, header, separator or None for JSONL, and --columns
+    "tsv": (".tsv", True, "\t", None),
+    "tsv without a header": (".tsv", False, "\t", None),
+    "tabs in a text file": (".txt", True, "\t", None),
+    "swapped columns by number": (".csv", False, ";", "1,0"),
+    "columns with other names": (".csv", True, ",", "file,caption"),
+    "json": (".jsonl", True, None, "file,caption"),
+}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "cp1252"])
+@pytest.mark.parametrize("kind", TABLES)
+def test_predict_reads_the_table_that_train_reads(tmp_path, monkeypatch, kind, encoding):
+    suffix, is_headed, mark, columns = TABLES[kind]
+    names = columns.split(",") if columns and not columns[0].isdecimal() else ["image", "text"]
+    rows = [[f"é {number}.png", f"a lamp, {number}"] for number in range(3)]
+    for number, (name, _) in enumerate(rows):
+        Image.fromarray(np.full((4 + number, 12), 9 * number, dtype=np.uint8)).save(tmp_path / name)
+    order = (1, 0) if columns == "1,0" else (0, 1)
+    if mark is None:
+        lines = [json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) for row in rows]
+    else:
+        quoted = [[f'"{cell}"' if "," in cell and suffix == ".csv" else cell for cell in row] for row in rows]
+        lines = [mark.join(row[place] for place in order) for row in [*([names] if is_headed else []), *quoted]]
+    table = tmp_path / f"table{suffix}"
+    table.write_bytes("".join(f"{line}\r\n" for line in lines).encode(encoding))
+    read_as = CaptionsFiles.table([table], columns)
+    pairs = CaptionsFiles.read_for_scoring(CaptionData.model_validate(read_as | {"shape": (8, 6, 1)}))
+    task = Captions(CaptionsState(Tokenizer.train(["a"], kind="word", vocabulary_size=20), (8, 6, 1), (0.5, 0.5)))
+
+    def opened(read_as):
+        return CaptionsPredictor(Bundle(task, "transformer", Config(), torch.nn.Identity(), CaptionOptions(), read_as))
+
+    model = opened(read_as)
+    found, how = model.read_file(table)
+    assert [image.pixels.tolist() for image in found] == [pair.pixels.tolist() for pair in pairs]
+    assert how.startswith("pictures, 3 fitted to 8×6 pixels, grey, from column ")
+    monkeypatch.chdir(tmp_path)
+    streamed, _ = model.read_stream(io.BytesIO(table.read_bytes()))
+    assert [image.pixels.tolist() for image in streamed] == [pair.pixels.tolist() for pair in pairs]
+    without = opened({})  # not trained on a table, so the columns have to be chosen
+    without.read_otherwise(columns or "image,text")
+    assert [image.pixels.tolist() for image in without.read_file(table)[0]] == [pair.pixels.tolist() for pair in pairs]
+    with pytest.raises(OptionError, match="--columns, --encoding and --separator say how to read a table, and"):
+        without.read_file(tmp_path / rows[0][0])
 
 
 def test_columns_of_the_command_line(tmp_path):

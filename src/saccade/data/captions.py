@@ -11,7 +11,10 @@ from saccade.data.images import Shape, describe_shape, read_npz_arrays, read_pic
 from saccade.data.tables import Column, read_columns, refuse_separator
 from saccade.errors import FileError
 
-__all__ = ["describe_captions", "read_captions"]
+__all__ = ["IN_ORDER", "describe_captions", "find_picture", "read_captions"]
+
+#: The columns of a table that does not name them.
+IN_ORDER = ("image", "text")
 
 
 def read_captions(
@@ -34,18 +37,12 @@ def read_captions(
             for number, (image, caption) in enumerate(zip(pixels, texts, strict=True), start=1)
         ]
     else:
-        _, rows = read_columns(path, (image, text), encoding=encoding, in_order=("image", "text"), separator=separator)
+        _, rows = read_columns(path, (image, text), encoding=encoding, in_order=IN_ORDER, separator=separator)
         files, captions = [], []
         for line, (name, caption) in rows:
-            file = path.parent / name.strip()
-            if not os.path.isfile(file):  # unlike Path.is_file, this accepts any text as a name
-                raise FileError(
-                    f"{path}, line {line}: there is no picture {str(file)!r}; expected a table with the columns "
-                    f"{image} (a path relative to the table's folder) and {text}; choose other columns with --columns, "
-                    "or with data.image_column and data.text_column."
-                )
-            files.append(file)
-            captions.append((_one_line(caption), line, f"{path}, line {line}"))
+            where = f"{path}, line {line}"
+            files.append(find_picture(path.parent, name, where, f"{image} and {text}"))
+            captions.append((_one_line(caption), line, where))
         pictures = read_pictures(files, path, shape, say) if files else []
         found = [Captioned(picture, *caption) for picture, caption in zip(pictures, captions, strict=True)]
     if not found:
@@ -54,6 +51,17 @@ def read_captions(
         if not pair.text:
             raise FileError(f"{pair.where} has an empty text; expected a description of the image.")
     return found
+
+
+def find_picture(folder: Path, name: str, where: str, columns: str) -> Path:
+    """Return the picture that a table names by its path relative to ``folder``."""
+    file = folder / name.strip()
+    if not os.path.isfile(file):  # unlike Path.is_file, this accepts any text as a name
+        raise FileError(
+            f"{where}: there is no picture {str(file)!r}; expected paths relative to the folder {str(folder)!r}, in a "
+            f"table whose columns of images and texts are {columns}; choose other columns with --columns."
+        )
+    return file
 
 
 def describe_captions(pairs: list[Captioned], files: str, what: str) -> list[tuple[str, str]]:

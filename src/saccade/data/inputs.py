@@ -37,7 +37,7 @@ from saccade.data.tables import (
 )
 from saccade.errors import FileError, counted
 
-__all__ = ["read_pairs", "read_prompts", "read_texts", "suffix_of"]
+__all__ = ["read_column", "read_pairs", "read_prompts", "read_texts", "suffix_of"]
 
 #: The number of lines from which the format of a stream is inferred.
 LOOKED_AT = 50
@@ -66,7 +66,19 @@ def read_texts(
     ``columns`` for this file; of a file that is not a table, only columns 0 (labels) and 1 (texts) can be chosen.
     """
     if columns and not lines and table_format(path) in TABLES:
-        return _table_texts(path, columns, wanted, in_order, labelled, header, encoding, skip_bad, separator, chosen)
+        rows, how = read_column(
+            path,
+            columns,
+            wanted,
+            in_order=in_order,
+            labelled=labelled,
+            header=header,
+            encoding=encoding,
+            skip_bad=skip_bad,
+            separator=separator,
+            is_chosen=chosen,
+        )
+        return [text for _, text in rows], "; ".join((f"texts from column {columns[wanted]}", *how))
     refuse_separator(path, separator)
     name, notes = choose_encoding(path, encoding)
     texts = [text.strip() for _, text in read_lines(path, name)]
@@ -147,18 +159,21 @@ def read_prompts(
     return [text.partition(" ")[2].strip() for text in texts], f"{how}, without its first word, which is a label"
 
 
-def _table_texts(
+def read_column(
     path: Path,
     columns: Sequence[Column | None],
-    wanted: int,
-    in_order: tuple[Column, ...],
-    labelled: LabelledFormat | None,
-    header: bool | None,
-    encoding: str | None,
-    skip_bad: bool,
-    separator: str | None,
-    is_chosen: bool,
-) -> tuple[list[str], str]:
+    wanted: int = 0,
+    *,
+    in_order: tuple[Column, ...] = (),
+    labelled: LabelledFormat | None = None,
+    header: bool | None = None,
+    encoding: str | None = None,
+    skip_bad: bool = False,
+    separator: str | None = None,
+    is_chosen: bool = False,
+) -> tuple[list[tuple[int, str]], tuple[str, ...]]:
+    """Read the cells of ``columns[wanted]`` in a table, each with its line number, and return them with notes on how
+    the table was read. See `read_texts` for the arguments."""
     name, _ = choose_encoding(path, encoding)
     column = columns[wanted]
     assert column is not None
@@ -190,8 +205,7 @@ def _table_texts(
         refuse_numbered_header(path, rows, chosen, place, labelled, is_chosen)
     if labelled is not None and isinstance(column, int) and not is_chosen:
         refuse_swapped(path, rows, place, other, labelled)
-    said = (f"texts from column {column}", *how, *note_skipped(bad))
-    return [cells[place] for _, cells in rows], "; ".join(said)
+    return [(line, cells[place]) for line, cells in rows], (*how, *note_skipped(bad))
 
 
 def _filled(

@@ -204,12 +204,17 @@ def _from_table(path: Path, columns: Sequence[str], id_column: str | None, encod
 
 def _from_records(path: Path, encoding: str) -> Iterator[Molecule]:
     """Read records that begin with ``>`` and a name; sequences and structures may span several lines."""
-    name, first, letters, brackets = "", 0, "", ""
+    name, first = "", 0
+    letters: list[tuple[int, str]] = []  # (line number, its part of the sequence)
+    brackets: list[tuple[int, str]] = []
 
     def molecule() -> Molecule:
-        where = f"{path}, line {first}"
-        sequence = check_sequence(letters, where)
-        partners = from_dot_bracket(brackets, len(sequence), where) if brackets else None
+        sequence = "".join(check_sequence(part, f"{path}, line {line}") for line, part in letters)
+        partners = None
+        if brackets:
+            lines = sorted({brackets[0][0], brackets[-1][0]})
+            where = f"{path}, line{'s' if len(lines) > 1 else ''} {' to '.join(map(str, lines))}"
+            partners = from_dot_bracket("".join(part for _, part in brackets), len(sequence), where)
         return Molecule(sequence, partners, name or f"line {first}", first, str(path))
 
     for line, text in read_lines(path, encoding):
@@ -221,14 +226,15 @@ def _from_records(path: Path, encoding: str) -> Iterator[Molecule]:
                 yield molecule()
             elif first:
                 raise FileError(f"{path}, line {first}: the name {name!r} is not followed by a sequence.")
-            name, first, letters, brackets = text[1:].strip(), line, "", ""
+            name, first, letters, brackets = text[1:].strip(), line, [], []
         elif text[0].isalpha():
             if brackets:  # records without names follow each other directly
                 yield molecule()
-                name, first, letters, brackets = "", line, "", ""
-            first, letters = first or line, letters + text
+                name, first, letters, brackets = "", line, [], []
+            first = first or line
+            letters.append((line, text))
         else:
-            brackets += text.split()[0]  # an energy may follow the structure
+            brackets.append((line, text.split()[0]))  # an energy may follow the structure
     if letters:
         yield molecule()
     elif first:
@@ -248,12 +254,12 @@ def _from_connectivity_table(path: Path, encoding: str) -> Iterator[Molecule]:
         letters, partners, numbers = [], [], []
         for place in range(1, length + 1):
             line, cells = next(lines, (first, []))
-            if len(cells) < 5 or cells[0] != str(place) or not _is_count(cells[4]):
+            if len(cells) < 5 or cells[0] != str(place) or len(cells[1]) != 1 or not _is_count(cells[4]):
                 raise FileError(
                     f"{path}, line {line}: expected base {place} of {length} in {name}: its number and letter, and the "
                     "numbers of the previous base, the next base and its partner."
                 )
-            letters.append(cells[1])
+            letters.append(check_sequence(cells[1], f"{path}, line {line}"))
             partners.append(int(cells[4]) - 1)
             numbers.append(line)
         for place, partner in enumerate(partners):
@@ -270,8 +276,9 @@ def _from_connectivity_table(path: Path, encoding: str) -> Iterator[Molecule]:
                     f"{where}: base {place + 1} pairs with base {partner + 1}, which does not pair with base "
                     f"{place + 1}."
                 )
-        sequence = check_sequence("".join(letters), f"{path}, line {first}")
-        yield Molecule(sequence, tuple(partners), name, first, str(path))
+        if not letters:
+            raise FileError(f"{path}, line {first}: the sequence is empty.")
+        yield Molecule("".join(letters), tuple(partners), name, first, str(path))
 
 
 def describe_molecules(molecules: Sequence[Molecule], what: str) -> tuple[str, str]:

@@ -126,11 +126,12 @@ def read_columns(
     if first is None:
         return notes, iter(())
     indices, headed = _locate(path, first, columns, header, columns == in_order)
+    names = [first[1][index].strip() for index in indices]
+    numbered = ", ".join(f"{index} ({name})" for index, name in zip(indices, names, strict=True))
     note = (
-        f"columns {', '.join(first[1][index].strip() for index in indices)}, named in line {first[0]}"
+        f"columns {', '.join(names)}, named in line {first[0]}"
         if headed and any(isinstance(column, str) for column in columns)
-        else f"columns {', '.join(f'{index} ({first[1][index].strip()})' for index in indices)}, numbered from 0, after "
-        f"a header in line {first[0]}"
+        else f"columns {numbered}, numbered from 0, after a header in line {first[0]}"
         if headed
         else f"columns {', '.join(map(str, columns))}, read as numbers {', '.join(map(str, indices))}: no header, so "
         f"line {first[0]} is data"

@@ -26,6 +26,8 @@ __all__ = ["Scene", "Tracks", "last_window", "read_tracks", "tracks_of", "window
 _SEPARATOR = re.compile(r"[\s,;|]+")
 #: The maximum number of agents in a window, because the cost of attention grows with its square.
 MOST_AGENTS = 512
+#: The largest coordinate. Squares of much larger numbers would overflow in fp32.
+LARGEST = 1e12
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,10 @@ def tracks_of(rows: Iterable[tuple[int, float, float, float, float]], file: str,
     for line, frame, agent, x, y in rows:
         if not all(map(math.isfinite, (frame, agent, x, y))) or frame != int(frame):
             raise FileError(f"{file}, line {line}: the frame must be a whole number, and all numbers finite.")
+        if max(abs(x), abs(y)) > LARGEST:
+            raise FileError(
+                f"{file}, line {line}: the coordinate {max(x, y, key=abs):g} is not between -1e12 and 1e12."
+            )
         name = str(int(agent)) if agent == int(agent) else repr(agent)
         there = frames.setdefault(int(frame), {})
         if name in there:

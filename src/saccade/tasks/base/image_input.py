@@ -116,11 +116,17 @@ class ImageInputPredictor(Predictor):
             found = [InputImage(image, f"{path}:{number}") for number, image in enumerate(self._read_all(str(path)), 1)]
             return [self._check_shape(one) for one in found], "images"
         files = pictures_within(path) if path.is_dir() else [path]
-        others = sum(picture_shape(file) != self.shape for file in files)
-        said = f"{others:,} fitted to {describe_shape(self.shape)}" if others else "as they are"
+        found, said = self.read_pictures(files)
         if path.is_dir() and files[0].parent != path:
             said += f"; they are in {counted(len({file.parent for file in files}), 'folder')}, whose names are not used"
-        return [self.parse(str(file)) for file in files], f"pictures, {said}"
+        return found, said
+
+    def read_pictures(self, files: Sequence[Path]) -> tuple[list[Any], str]:
+        """Read picture files, and return them with a phrase that says how."""
+        others = sum(picture_shape(file) != self.shape for file in files)
+        said = f"{others:,} fitted to {describe_shape(self.shape)}" if others else "as they are"
+        found = [InputImage(read_picture(file, self.shape, self.fitting), str(file)) for file in files]
+        return found, f"pictures, {said}"
 
     def read_unnamed(self, path: Path) -> tuple[list[Any], str]:
         return [self.parse(name) for name in read_texts(path)[0]], "one image name per line"

@@ -83,6 +83,7 @@ class CaptionsFiles(PictureReader[Captioned]):
 
     settings = CaptionData
     read_as = ("image_column", "text_column", "shape", "separator", "encoding")
+    column_fields = ("image_column", "text_column")
     inherited = ("shape",)
 
     @classmethod

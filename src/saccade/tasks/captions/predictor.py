@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
 
+from saccade.data.captions import IN_ORDER, find_picture
 from saccade.data.images import Pixels
+from saccade.data.inputs import read_column, suffix_of
+from saccade.data.lines import suffix
+from saccade.data.paths import column
+from saccade.data.picture_folders import PICTURES
+from saccade.data.tables import TABLES, Column, table_format
+from saccade.errors import OptionError
 from saccade.lens.view import View
 from saccade.models import Targets
 from saccade.models.captioner import CaptionerConfig
 from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.cost import MOST_OUTPUTS, MOST_TOKENS, Cost
 from saccade.tasks.base.image_input import ImageInputPredictor, InputImage
+from saccade.tasks.base.predictor import Predictor
 from saccade.tasks.base.search import likeliest_tokens
 from saccade.tasks.base.snapshot import Snapshot
 from saccade.tasks.captions.answer import CaptionsAnswer
@@ -33,6 +42,64 @@ class CaptionsPredictor(ImageInputPredictor):
     @property
     def plural(self) -> str:
         return "captioning models"
+
+    def read_otherwise(
+        self,
+        columns: str | None = None,
+        encoding: str | None = None,
+        lines: bool = False,
+        separator: str | None = None,
+    ) -> None:
+        Predictor.read_otherwise(self, columns, encoding, lines, separator)  # the inputs may be in tables
+
+    def read_file(self, path: Path) -> tuple[list[Any], str]:
+        """Read the pictures that a table names, as in training; it need not have captions. Or read other images."""
+        is_table = not path.is_dir() and path.suffix.lower() not in (*PICTURES, ".npz") and table_format(path) in TABLES
+        if is_table:
+            return self._read_table(path, path.parent)
+        if self.reads_otherwise:
+            raise OptionError(
+                f"--columns, --encoding and --separator say how to read a table, and {path} is not a .tsv, .csv or "
+                ".jsonl file."
+            )
+        return super().read_file(path)
+
+    def read_unnamed(self, path: Path) -> tuple[list[Any], str]:
+        """Read a table, or one image name in each line. Paths are relative to the current folder."""
+        how = self.read_as
+        trained = suffix(str(self.bundle.data.get("table") or ""))
+        kind = suffix_of(
+            path,
+            trained,
+            self._columns,
+            IN_ORDER,
+            chosen=self.chose_columns,
+            encoding=how.get("encoding"),
+            separator=how.get("separator"),
+        )
+        path = path.rename(path.with_suffix(kind))
+        return self._read_table(path, Path()) if table_format(path) in TABLES else super().read_unnamed(path)
+
+    def _read_table(self, path: Path, folder: Path) -> tuple[list[Any], str]:
+        how = self.read_as
+        rows, said = read_column(
+            path,
+            self._columns,
+            in_order=IN_ORDER,
+            encoding=how.get("encoding"),
+            separator=how.get("separator"),
+            is_chosen=self.chose_columns,
+        )
+        columns = " and ".join(map(str, self._columns))
+        files = [find_picture(folder, name, f"{path}, line {line}", columns) for line, name in rows]
+        found, fitted = self.read_pictures(files)
+        return found, "; ".join((f"{fitted}, from column {self._columns[0]}", *said))
+
+    @property
+    def _columns(self) -> list[Column]:
+        """The columns of images and, unless other columns were chosen for this file, of captions."""
+        given = (self.read_as["image_column"], self.read_as["text_column"])
+        return [column(one) for one in given if one is not None]
 
     def cost(self, given: Any, options: CaptionOptions) -> Cost:
         return Cost.of(self.count_tokens(given), options.max_length, options.beam)
