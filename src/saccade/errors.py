@@ -100,7 +100,7 @@ class TooLargeError(SaccadeError, MemoryError):
 
 
 class StaleTraceError(SaccadeError, RuntimeError):
-    """Attention can no longer be computed, because a tensor that ``watch`` recorded, or the model that gave an answer,
+    """Something can no longer be computed, because a tensor that ``watch`` recorded, or the model that gave an answer,
     has changed since."""
 
 

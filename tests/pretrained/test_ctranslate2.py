@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,16 @@ import torch
 from tiny import CONTINUING, LENGTH, VOCABULARY, save
 
 import saccade
-from saccade.errors import OptionError
+from saccade.errors import DivergedError, OptionError, StaleTraceError
 from saccade.pretrained import read_pretrained
 from saccade.pretrained.ctranslate2 import SpecialEntries, specification
 from saccade.tasks.base.automatic import FEWEST, faster
-from saccade.tasks.base.engines import TranslationEngine
+from saccade.tasks.base.engines import LateHypothesis, TranslationEngine
+from saccade.tasks.base.model_folder import read_bundle
 from saccade.tasks.base.search import SearchOptions
+from saccade.tasks.translation.predictor import TranslationPredictor
 from saccade.tasks.translation.task import Translation, TranslationState
-from saccade.text import Tokenizer
+from saccade.text import END, Tokenizer
 from untrained import ENGLISH, FRENCH, write_untrained
 
 TRANSLATORS: dict[str, dict[str, Any]] = {
@@ -100,6 +103,58 @@ def test_an_output_that_is_cut_off_has_the_tokens_and_the_score_of_torch(transla
         assert one.log_probability == pytest.approx(other.log_probability, abs=1e-3)
 
 
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_scores_of_greedy_search_are_the_same_if_they_are_computed_later(translator: Any, precision: str) -> None:
+    bundle = read_bundle(translator(**TRANSLATORS["no positions"]))
+    with torch.no_grad():
+        bundle.model.get_parameter("output.words.bias")[END] = 1.5  # so that some outputs end
+    engine = TranslationEngine(bundle.task, bundle.model, "cpu", precision)
+    opened = TranslationPredictor(bundle, engine=engine)
+    texts = [*FRENCH[:9], " ".join(FRENCH)]
+    later = opened.predict(texts)
+    opened.reads_scores = True
+    at_once = opened.predict(texts)
+    assert {type(one.hypothesis) for one in later} == {LateHypothesis}
+    within = 1e-4 if precision == "fp32" else 0.1  # in int8, the rounding depends on what is computed together
+    assert len({one.finished for one in at_once}) == 2
+    for name in ("score", "log_probability"):
+        found = [[getattr(answer, name) for answer in answers] for answers in (later, at_once)]
+        assert found[0] == pytest.approx(found[1], abs=within, rel=1e-6)
+
+
+def test_a_pickled_or_copied_answer_has_the_score_that_was_not_read_before(translator: Any) -> None:
+    opened = saccade.open(translator(), engine="ctranslate2")
+    one, other = opened.predict(FRENCH[:2])
+    again, copied = pickle.loads(pickle.dumps(one)), copy.deepcopy(other)
+    assert (again.record(), copied.record()) == (one.record(), other.record())
+    assert f"score={one.score}, " in repr(one) == repr(again)
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "said"),
+    [(float("nan"), DivergedError, "computes NaN"), (-1e25, OptionError, "is as large as 1e\\+25, so CTranslate2's")],
+)
+def test_weights_with_which_it_would_be_wrong_are_refused(
+    translator: Any, value: float, error: type[Exception], said: str
+) -> None:
+    bundle = read_bundle(translator())
+    with torch.no_grad():
+        bundle.model.get_parameter("decoder.1.feedforward.inner.weight")[2] = value
+    with pytest.raises(error, match=said):
+        TranslationEngine(bundle.task, bundle.model, "cpu", "fp32")
+
+
+def test_weights_that_changed_since_they_were_copied_are_an_error(translator: Any) -> None:
+    opened = saccade.open(translator(), engine="ctranslate2")
+    before = opened.predict(FRENCH[:3])
+    with torch.no_grad():
+        next(opened.model.parameters()).data[3] += 1
+    with pytest.raises(StaleTraceError, match="The weights have changed since CTranslate2 copied them"):
+        opened.predict(FRENCH[:3])
+    assert len(opened.predict(FRENCH[:3], sample=True)) == 3  # torch samples
+    assert all(one.score < 0 for one in before)  # those of the weights that gave these answers
+
+
 def test_many_texts_are_answered_in_their_order(translator: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = saccade.open(translator(), engine="ctranslate2")
     texts = [*FRENCH[:7], "", *FRENCH[7:20]]
@@ -139,8 +194,8 @@ def test_it_is_chosen_for_a_long_file_if_its_first_answers_are_the_same(
     assert faster(opened, texts, {"sample": True}) == (opened, "")
     search = TranslationEngine.search
 
-    def wrong(self: Any, sources: Any, options: Any) -> Any:
-        found = search(self, sources, options)
+    def wrong(self: Any, sources: Any, options: Any, reads_scores: bool) -> Any:
+        found = search(self, sources, options, reads_scores)
         other = next(one for one in found if one[0].tokens != found[0][0].tokens)
         return [other, *found[1:]]
 

@@ -153,7 +153,7 @@ def predict(
     _check_output(output, is_file=from_file and given != "-", is_shared=processes.count > 1)
     opened = saccade.open(model, device, precision, workers, engine) if workers > 1 and from_file else opened
     may_change = workers == 1 and precision == "fp32" and from_file and output is None
-    opened = _with_engine(opened, engine, inputs if may_change else (), options)
+    opened = _with_engine(opened, engine, inputs if may_change else (), options, reads_scores=as_json)
     answers: Sequence[Answer] = ()
     if output is not None:
         suffix = f".{as_format}" if as_format else ".jsonl" if as_json else ".txt"
@@ -167,12 +167,15 @@ def predict(
     note_surprises(opened, inputs, answers)
 
 
-def _with_engine(opened: Predictor, engine: str, inputs: Sequence[Any], options: dict[str, Any]) -> Predictor:
+def _with_engine(
+    opened: Predictor, engine: str, inputs: Sequence[Any], options: dict[str, Any], *, reads_scores: bool
+) -> Predictor:
     """Return the predictor with another engine if that one is faster and gives the same answers; print a note that
     names any engine other than torch."""
     from saccade.tasks.base.automatic import faster
 
     opened, said = faster(opened, inputs, options) if inputs and engine == "auto" else (opened, None)
+    opened.reads_scores = reads_scores
     if said:
         console(stderr=True).print(f"Note: {said}", markup=False)
     if opened.bundle.engine != "torch" or engine != "auto":

@@ -183,7 +183,7 @@ class Models(Mapping[str, Served]):
     def _open(self, name: str, folder: Path) -> Served:
         version = version_of(folder)  # before reading: a later change is noticed
         predictor = open_model(folder, self.device, engine=self.engine)
-        predictor.is_exclusive = True
+        predictor.is_exclusive = predictor.reads_scores = True
         if self.shared is not None and self.device == "cpu":
             share_weights(predictor.model, self.shared, name)
         return Served(name, folder, predictor, Batcher(predictor, self.limits), version)

@@ -201,9 +201,7 @@ class ForeignTokenizer(Tokenizer):
         return before
 
     def decode(self, ids: Iterable[int]) -> str:
-        given = list(ids)
-        for id in given:
-            self.token(id)  # raises an error if it is not in the vocabulary
+        given = self._checked(ids)
         if self._inner.decoder is None:
             text = self.following(given)
             return text.strip() if self._renumbered else text.removeprefix(" ")

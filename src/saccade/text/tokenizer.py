@@ -122,6 +122,18 @@ class Tokenizer:
             raise OptionError(f"Token id {id} is not in the vocabulary, which has ids 0 to {len(self._tokens) - 1}.")
         return self._tokens[id]
 
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        """Return several entries of the vocabulary, each as `token` does."""
+        return [self._tokens[id] for id in self._checked(ids)]
+
+    def _checked(self, ids: Iterable[int]) -> list[int]:
+        """Return the ids as a list; raise an error if one of them is not in the vocabulary."""
+        given = list(ids)
+        if given and not 0 <= min(given) <= max(given) < len(self._tokens):
+            for id in given:
+                self.token(id)
+        return given
+
     def encode(self, text: str) -> Encoding:
         """Split a text into tokens, without adding a start or end token."""
         return self.encode_batch([text])[0]
@@ -215,11 +227,7 @@ class Tokenizer:
 
     def following(self, ids: Iterable[int]) -> str:
         """Return the text of ids that continue an earlier text, with the leading space that `decode` would remove."""
-        pieces = []
-        for id in ids:
-            self.token(id)  # raises an error if it is not in the vocabulary
-            pieces.append(self._surface[id])
-        return b"".join(pieces).decode("utf-8", errors="replace")
+        return b"".join([self._surface[id] for id in self._checked(ids)]).decode("utf-8", errors="replace")
 
     def _spans(
         self, text: str, encoding: tokenizers.Encoding, known: Sequence[int] | None = None

@@ -38,6 +38,11 @@ class Answer(ABC):
         return {name: value for name, value in self.__dict__.items() if name not in cached}
 
     @property
+    def is_diverged(self) -> bool:
+        """Whether the model computed NaN instead of a score, so that the answer is worthless."""
+        return self.score is not None and math.isnan(self.score)
+
+    @property
     def scored_tokens(self) -> list[str]:
         """The parts of the answer to which ``Predictor.token_scores`` assigns probabilities: words, tags or a label.
 

@@ -5,7 +5,9 @@ Attention is still computed by Saccade's own network, in one pass over the sourc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from functools import cache, cached_property
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, get_args
 
@@ -13,19 +15,24 @@ import torch
 from torch import nn
 
 from saccade.decoding import Hypothesis
-from saccade.errors import OptionError, UnknownNameError
+from saccade.errors import DivergedError, OptionError, UnknownNameError
 from saccade.extras import needs_extra
 from saccade.pretrained.ctranslate2 import LONGEST, SpecialEntries, specification
 from saccade.tasks.base.search import SearchOptions, longest_output
 from saccade.tasks.base.task import Task
 from saccade.text import Tokenizer
 
-__all__ = ["Engine", "TranslationEngine", "chosen_engine", "marks_of", "specified"]
+__all__ = ["Engine", "LateHypothesis", "TranslationEngine", "chosen_engine", "marks_of", "specified"]
 
 Engine = Literal["torch", "ctranslate2", "transformers"]
 _PRECISIONS = {"fp32": "float32", "bf16": "bfloat16", "int8": "int8"}
 #: The number of tokens that CTranslate2 decodes at once, over all hypotheses of a beam, and the fewest source tokens.
 _BATCH_TOKENS, _FEWEST_TOKENS = 4096, {"fp32": 2048, "bf16": 2048, "int8": 512}
+#: The number of tokens that it scores at once. Larger batches are slower, because it keeps the logits of all of them.
+_SCORED_TOKENS = 128
+#: With weights of at most this size, no value in a network of the usual width overflows to infinity. CTranslate2 turns
+#: some NaN into 0, so its answers would not show that something is wrong.
+_LARGEST_WEIGHT = 1000.0
 
 
 def chosen_engine(engine: str, precision: str) -> Engine | None:
@@ -62,6 +69,32 @@ def specified(task: Task, network: nn.Module) -> Any:
     return specification(network, source.entries(), target.entries(), marks_of(target))
 
 
+class LateHypothesis(Hypothesis):
+    """An output of greedy search whose score is computed when it is first read, together with those of the other texts
+    of the same search."""
+
+    def __init__(
+        self, tokens: list[int], finished: bool, length_penalty: float, compute: Callable[[], list[float]], place: int
+    ) -> None:
+        """``compute`` returns the log-probabilities of all outputs of the search; this one's is at ``place``."""
+        self.__dict__.update(tokens=tokens, finished=finished)  # a hypothesis is frozen
+        self.__dict__.update(_length_penalty=length_penalty, _compute=compute, _place=place)
+
+    @cached_property
+    def log_probability(self) -> float:
+        found: float = self.__dict__["_compute"]()[self.__dict__["_place"]]
+        return found
+
+    @cached_property
+    def score(self) -> float:
+        length = max(1, len(self.tokens) + self.finished)
+        return self.log_probability / float(length ** self.__dict__["_length_penalty"])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the score too, because another process does not have the engine."""
+        return Hypothesis, (self.tokens, self.log_probability, self.score, self.finished)
+
+
 class TranslationEngine:
     """A translation network that CTranslate2 runs."""
 
@@ -70,6 +103,7 @@ class TranslationEngine:
             import ctranslate2
         if device.partition(":")[0] not in ("cpu", "cuda"):
             raise OptionError(f"--engine ctranslate2 runs on cpu and cuda, not on {device}.")
+        _check_sizes(network)
         self._arguments = task, network, device, precision, workers
         self._fewest = _FEWEST_TOKENS.get(precision, _BATCH_TOKENS)
         self._network = network  # whose positions limit the length of an output
@@ -96,47 +130,60 @@ class TranslationEngine:
         process."""
         return TranslationEngine, self._arguments
 
-    def search(self, sources: Sequence[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
-        """Return the outputs for each source, best first, in the same form as ``tasks.base.search.search``."""
+    def search(
+        self, sources: Sequence[list[int]], options: SearchOptions, reads_scores: bool = True
+    ) -> list[list[Hypothesis]]:
+        """Return the outputs for each source, best first, in the same form as ``tasks.base.search.search``.
+
+        Greedy search does not need scores. Unless ``reads_scores`` says that somebody reads them all, they are computed
+        when the first one is read, which together takes longer.
+        """
         limits = [longest_output(self._network, len(source), options) for source in sources]
         for source in sources:
             if len(source) > LONGEST:
                 raise OptionError(f"A text has {len(source):,} tokens; --engine ctranslate2 reads at most {LONGEST:,}.")
-        found = self._translate(sources, options, max(limits, default=1))
+        late = options.beam == 1 and not reads_scores
+        found = self._translate(sources, options, max(limits, default=1), scored=not late)
         # CTranslate2 has one limit for all texts; the few that exceed their own are cut, or decoded again.
         over = [place for place, limit in enumerate(limits) if any(_length(one) > limit for one in found[place])]
-        if options.beam == 1 and options.n_best == 1:
-            cut = [found[place][0].tokens[: limits[place]] for place in over]
-            for place, one in zip(over, self._scored([sources[place] for place in over], cut, options), strict=True):
-                found[place] = [one]
+        if options.beam == 1:  # with a lower limit, greedy search finds the same tokens
+            for place in over:
+                found[place] = [Hypothesis(found[place][0].tokens[: limits[place]], math.nan, math.nan, False)]
+            places = range(len(sources)) if late else over
+            outputs = self._late([sources[place] for place in places], [found[place][0] for place in places], options)
+            for place, output in zip(places, outputs, strict=True):
+                found[place] = [output]
             return found
         for limit in sorted({limits[place] for place in over}):
             same = [place for place in over if limits[place] == limit]
             again = self._translate([sources[place] for place in same], options, limit)
-            for place, outputs in zip(same, again, strict=True):
-                found[place] = outputs
+            for place, hypotheses in zip(same, again, strict=True):
+                found[place] = hypotheses
         return found
 
-    def _scored(
-        self, sources: Sequence[list[int]], outputs: Sequence[list[int]], options: SearchOptions
-    ) -> list[Hypothesis]:
-        """Return outputs that were cut off, with their scores: greedy search with a lower limit finds the same."""
-        if not sources:
-            return []
+    def _late(
+        self, sources: Sequence[list[int]], outputs: Sequence[Hypothesis], options: SearchOptions
+    ) -> list[LateHypothesis]:
+        """Return outputs of greedy search that have no scores as outputs whose scores are computed when one is read."""
+        compute = cache(lambda: self._log_probabilities(sources, outputs))
+        penalty = options.length_penalty
+        return [LateHypothesis(one.tokens, one.finished, penalty, compute, place) for place, one in enumerate(outputs)]
+
+    def _log_probabilities(self, sources: Sequence[list[int]], outputs: Sequence[Hypothesis]) -> list[float]:
         found = self._translator.score_batch(
             [[self._source[id] for id in source] for source in sources],
-            [[self._target[id] for id in output] for output in outputs],
+            [[self._target[id] for id in output.tokens] for output in outputs],
             max_input_length=0,
-            max_batch_size=_BATCH_TOKENS,
+            max_batch_size=_SCORED_TOKENS,
             batch_type="tokens",
         )
-        sums = [sum(one.log_probs[: len(output)]) for one, output in zip(found, outputs, strict=True)]
-        return [
-            Hypothesis(output, total, total / max(1, len(output)) ** options.length_penalty, False)
-            for output, total in zip(outputs, sums, strict=True)
-        ]
+        # CTranslate2 also returns the log-probability of the end.
+        return [sum(one.log_probs[: _length(output)]) for one, output in zip(found, outputs, strict=True)]
 
-    def _translate(self, sources: Sequence[list[int]], options: SearchOptions, most: int) -> list[list[Hypothesis]]:
+    def _translate(
+        self, sources: Sequence[list[int]], options: SearchOptions, most: int, scored: bool = True
+    ) -> list[list[Hypothesis]]:
+        """Return the outputs for each source. Unless they are ``scored``, their scores are NaN."""
         results = self._translator.translate_batch(
             [[self._source[id] for id in source] for source in sources],
             beam_size=options.beam,
@@ -147,12 +194,15 @@ class TranslationEngine:
             max_input_length=0,  # texts are never cut
             max_batch_size=max(self._fewest, _BATCH_TOKENS // options.beam),
             batch_type="tokens",
-            return_scores=True,
+            return_scores=scored,
             return_end_token=True,
             suppress_sequences=self._barred or None,
         )
         return [
-            [self._hypothesis(tokens, score, options) for tokens, score in zip(one.hypotheses, one.scores, strict=True)]
+            [
+                self._hypothesis(tokens, score, options)
+                for tokens, score in zip(one.hypotheses, one.scores if scored else [math.nan], strict=True)
+            ]
             for one in results
         ]
 
@@ -161,6 +211,18 @@ class TranslationEngine:
         finished = ids[-1:] == [self._end]
         length = max(1, len(ids))
         return Hypothesis(ids[:-1] if finished else ids, score * length**options.length_penalty, score, finished)
+
+
+def _check_sizes(network: nn.Module) -> None:
+    each = [weight.detach().abs().max() for weight in network.parameters() if weight.numel()]
+    largest = float(torch.stack(each).max())
+    if math.isnan(largest):
+        raise DivergedError.of_answer()
+    if largest > _LARGEST_WEIGHT:
+        raise OptionError(
+            f"A weight of this network is as large as {largest:.3g}, so CTranslate2's numbers could overflow "
+            f"unnoticed; leave out --engine ctranslate2."
+        )
 
 
 def _compute_type(precision: str) -> str:

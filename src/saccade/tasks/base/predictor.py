@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import shutil
 from abc import ABC, abstractmethod
@@ -72,6 +71,8 @@ class Predictor(ABC):
         self._workers = workers
         #: Whether no other code can change the weights; answers then need no checksum to detect a change.
         self.is_exclusive = False
+        #: Whether somebody will read the scores of all answers; an engine that can compute them later then does not.
+        self.reads_scores = False
         self._engine = engine
         self._read_otherwise: dict[str, Any] = {}
 
@@ -304,7 +305,7 @@ class Predictor(ABC):
         pieces = [prepared[start : start + self.at_once] for start in range(0, len(prepared), self.at_once)]
         answers: list[Answer] = []
         for found in self.answer_pieces(pieces, chosen, now):
-            if any(answer.score is not None and math.isnan(answer.score) for answer in found):
+            if any(answer.is_diverged for answer in found):
                 raise DivergedError.of_answer()
             answers += found
             if progress is not None:

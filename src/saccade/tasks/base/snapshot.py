@@ -38,6 +38,12 @@ class Snapshot:
         self._autocast = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
         self._weights = _fingerprint(predictor.model, predictor.is_exclusive)
 
+    @property
+    def sums(self) -> dict[str, list[str]] | None:
+        """Sums of every weight, which change with it; None if no other code can change the weights."""
+        found: dict[str, list[str]] | None = self._weights[-1]
+        return found
+
     def later(self, compute: Callable[Given, Result], *arguments: Given.args, **named: Given.kwargs) -> Later[Result]:
         """Return a function that runs ``compute`` under the edits of this snapshot, and raises an error if the weights
         have changed since."""
@@ -89,10 +95,14 @@ def _fingerprint(model: nn.Module, is_exclusive: bool) -> list[Any]:
     other code can change the model.
     """
     found: list[Any] = [_behaviour(module) for module in model.modules()]
-    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+    for name, tensor in _tensors(model):
         version = None if tensor.is_inference() else tensor._version
-        found.append((name, tensor.dtype, tensor.data_ptr(), version, None if is_exclusive else _sums(tensor)))
-    return found
+        found.append((name, tensor.dtype, tensor.data_ptr(), version))
+    return [*found, None if is_exclusive else {name: _sums(tensor) for name, tensor in _tensors(model)}]
+
+
+def _tensors(model: nn.Module) -> list[tuple[str, Tensor]]:
+    return [*model.named_parameters(), *model.named_buffers()]
 
 
 def _behaviour(module: nn.Module) -> tuple[Any, ...]:

@@ -81,7 +81,7 @@ class WordVectors:
         """Every entry of the vocabulary as it is displayed: without the mark "▁" for a preceding space."""
         if isinstance(self.vocabulary, Vocabulary):
             return [*SPECIAL_TOKENS[: UNKNOWN + 1], *self.vocabulary.entries]
-        every = [self.vocabulary.token(id) for id in range(self.vocabulary.vocabulary_size)]
+        every = self.vocabulary.tokens(range(self.vocabulary.vocabulary_size))
         return [token.removeprefix(SPACE) or token for token in every]
 
     @cached_property

@@ -119,7 +119,7 @@ class CaptionsPredictor(ImageInputPredictor):
                     tokenizer.decode(found.tokens),
                     found.score,
                     found.log_probability,
-                    [tokenizer.token(i) for i in found.tokens],
+                    tokenizer.tokens(found.tokens),
                     found.finished,
                     found.tokens,
                     config,

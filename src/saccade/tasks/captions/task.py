@@ -225,13 +225,13 @@ class Captions(Task):
     def probe(self, model: nn.Module, example: EncodedCaption) -> Probe:
         ((best,),) = self.describe(model, [example.pixels], CaptionOptions(beam=1))
         if not isinstance(model.config, CaptionerConfig):
-            tokens = [self.state.tokenizer.token(i) for i in best.tokens]
+            tokens = self.state.tokenizer.tokens(best.tokens)
             return Probe([], tokens, self.state.tokenizer.decode(best.tokens), [])
         seen = view_caption(model, self, example.pixels, best.tokens)
         weights = seen.matrix(seen.names[-1])[: len(best.tokens)]
         return Probe(
             seen.columns[seen.names[-1]].tokens,
-            [self.state.tokenizer.token(i) for i in best.tokens],
+            self.state.tokenizer.tokens(best.tokens),
             self.state.tokenizer.decode(best.tokens),
             [[round(weight, 4) for weight in row] for row in weights.tolist()],
         )
@@ -256,5 +256,5 @@ def view_caption(model: nn.Module, task: Captions, pixels: Pixels, ids: Sequence
     batch = task.plain_batch([EncodedCaption(pixels, list(ids), "", 1)]).to(device_of(model))
     with watch(model) as seen:
         model(batch.images, batch.read, at=LAST)
-    tokens = [SPECIAL_TOKENS[START], *(task.state.tokenizer.token(i) for i in ids)]
+    tokens = [SPECIAL_TOKENS[START], *task.state.tokenizer.tokens(ids)]
     return view(seen, tokens, source_tokens=token_names(model.config))

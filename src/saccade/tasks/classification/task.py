@@ -349,7 +349,7 @@ class Classification(LabelTask):
     def probe(self, model: nn.Module, example: EncodedText) -> Probe:
         (found,) = self.probabilities(model, [example])
         label = self.labels[int(found.argmax())]
-        tokens = [self.state.tokenizer.token(i) for i in example.tokens]
+        tokens = self.state.tokenizer.tokens(example.tokens)
         return Probe(
             tokens, [label], f"{label} ({100 * float(found.max().exp()):.0f}%): {' ||| '.join(example.text.texts)}", []
         )

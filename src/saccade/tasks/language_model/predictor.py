@@ -129,7 +129,7 @@ class LanguageModelPredictor(TextInputPredictor, ContinuesText):
             prompt,
             written.text,
             mean_log_probability(written),
-            [self.task.state.tokenizer.token(id) for id in written.ids],
+            self.task.state.tokenizer.tokens(written.ids),
             written.log_probabilities,
             written.finished,
             written.ids,
@@ -149,4 +149,4 @@ class LanguageModelPredictor(TextInputPredictor, ContinuesText):
         if not seen:
             raise OptionError("This model has no attention, so there is nothing to view.")
         words = tokenizer.words(ids) if tokenizer.spaced else None
-        return view(seen, [tokenizer.token(id) for id in ids], words=words)
+        return view(seen, tokenizer.tokens(ids), words=words)

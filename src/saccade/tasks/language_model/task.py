@@ -312,7 +312,7 @@ class LanguageModel(ScoredTask):
             trace = seen[[*seen][-1]]
             tile = trace.tile(range(len(read) - 1, rows.shape[1]), range(len(read)), batch=0)
             weights = [[round(weight, 4) for weight in row] for row in tile.mean(dim=0).tolist()]
-        tokens = [[self.state.tokenizer.token(id) for id in ids] for ids in (read, written.ids)]
+        tokens = [self.state.tokenizer.tokens(ids) for ids in (read, written.ids)]
         return Probe(tokens[0], tokens[1], self.state.tokenizer.decode(read) + written.text, weights)
 
     def facts(self) -> list[str]:

@@ -133,7 +133,7 @@ class MaskedLanguageModelPredictor(TextInputPredictor):
         with watch(self.model, progress=progress) as seen:
             self.model(torch.tensor([list(ids)], device=self.device), at=LAST)
         words = tokenizer.words(ids) if tokenizer.spaced else None
-        return view(seen, [tokenizer.token(id) for id in ids], words=words)
+        return view(seen, tokenizer.tokens(ids), words=words)
 
 
 def _masked(text: str) -> str:

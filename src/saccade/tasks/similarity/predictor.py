@@ -103,7 +103,7 @@ class SimilarityPredictor(TextInputPredictor):
         tokens, lengths = pad([ids])
         with watch(self.model, progress=progress) as seen:
             self.model(tokens.to(self.device), lengths.to(self.device))
-        return view(seen, [tokenizer.token(id) for id in ids], words=tokenizer.words(ids))
+        return view(seen, tokenizer.tokens(ids), words=tokenizer.words(ids))
 
 
 def _texts(given: Any) -> tuple[str, ...]:

@@ -151,7 +151,7 @@ class Similarity(ScoredTask):
         }
 
     def probe(self, model: nn.Module, example: ScoredPair) -> Probe:
-        tokens = [self.state.tokenizer.token(id) for id in self.framed([example.first])[0]]
+        tokens = self.state.tokenizer.tokens(self.framed([example.first])[0])
         return Probe(tokens, [], example.second, [])
 
 

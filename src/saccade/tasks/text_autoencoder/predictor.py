@@ -59,7 +59,7 @@ class TextAutoencoderPredictor(TextInputPredictor):
                     self.task.state.index.nearest(code, options.neighbours),
                     now.later(self._view, line, ids),
                     line.text,
-                    [tokenizer.token(i) for i in ids],
+                    tokenizer.tokens(ids),
                     ids,
                 )
             )

@@ -178,7 +178,7 @@ class TextAutoencoder(ScoredTask):
     def probe(self, model: nn.Module, example: EncodedLine) -> Probe:
         tokenizer = self.state.tokenizer
         (ids,) = self.reconstruct(model, [example])
-        tokens = [[tokenizer.token(i) for i in some] for some in (example.ids, ids)]
+        tokens = [tokenizer.tokens(some) for some in (example.ids, ids)]
         return Probe(tokens[0], tokens[1], tokenizer.decode(ids), [])
 
     def source_and_truth(self, example: EncodedLine) -> tuple[str, str]:

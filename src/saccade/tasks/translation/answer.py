@@ -13,6 +13,7 @@ from rich.text import Text
 from torch import Tensor
 
 from saccade.attention import Trace
+from saccade.decoding import Hypothesis
 from saccade.errors import OptionError
 from saccade.lens.alignment import AlignmentChoice
 from saccade.lens.figures.matrix import draw_weights
@@ -22,6 +23,7 @@ from saccade.lens.view import View, view
 from saccade.lens.words import merge
 from saccade.tasks.base.answer import WrittenAnswer
 from saccade.tasks.base.capabilities import AlignsWords
+from saccade.tasks.base.engines import LateHypothesis
 from saccade.text import SPECIAL_TOKENS, START
 
 if TYPE_CHECKING:
@@ -86,19 +88,40 @@ class TranslationAttention:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TranslationAnswer(WrittenAnswer, AlignsWords):
     """A translation, with its score and its tokens."""
 
     source: str
     text: str
-    score: float
-    log_probability: float
     tokens: list[str]
-    finished: bool  # False if the text was cut off at the maximum length
-    ids: list[int] = field(repr=False)
-    compute_attention: Callable[[], TranslationAttention] = field(repr=False)
+    hypothesis: Hypothesis  # which may compute its score when it is first read
+    compute_attention: Callable[[], TranslationAttention]
     alternatives: list[TranslationAnswer] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        shown = self.record() | {"alternatives": self.alternatives}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+    @property
+    def score(self) -> float:  # type: ignore[override]
+        return self.hypothesis.score
+
+    @property
+    def log_probability(self) -> float:  # type: ignore[override]
+        return self.hypothesis.log_probability
+
+    @property
+    def finished(self) -> bool:  # type: ignore[override]
+        return self.hypothesis.finished
+
+    @property
+    def ids(self) -> list[int]:
+        return self.hypothesis.tokens
+
+    @property
+    def is_diverged(self) -> bool:  # an engine that computes scores later has checked the weights
+        return not isinstance(self.hypothesis, LateHypothesis) and super().is_diverged
 
     @cached_property
     def attention(self) -> TranslationAttention:

@@ -21,7 +21,7 @@ from saccade.data.lines import suffix
 from saccade.data.paths import column
 from saccade.data.tables import TABLES
 from saccade.decoding import Hypothesis
-from saccade.errors import OptionError
+from saccade.errors import OptionError, StaleTraceError
 from saccade.lens.links import alignment_scores
 from saccade.lens.view import View, view
 from saccade.models import LAST, Config, Targets
@@ -72,6 +72,7 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         super().__init__(*given, **named)
         if self._engine is not None:
             self.at_once = ENGINE_AT_ONCE
+            self._copied = Snapshot(self).sums  # of the weights that the engine has copied
 
     @classmethod
     def open_engine(cls, bundle: Bundle, device: str, precision: str, workers: int) -> TranslationEngine:
@@ -133,6 +134,9 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
 
         Empty texts are left out of the search, because a model would make up translations for them.
         """
+        by_engine = self._engine is not None and not options.sample and not active_edits()
+        if by_engine and now.sums not in (None, self._copied):
+            raise StaleTraceError("The weights have changed since CTranslate2 copied them; open the model again.")
         tokenizer, work = self.task.state.source, []
         for piece in pieces:
             encoded = tokenizer.encode_ids([text for text, _ in piece if text.strip()])
@@ -148,8 +152,10 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
     def _search(self, work: Sequence[tuple[list[list[int]], SearchOptions]]) -> Iterator[list[list[Hypothesis]]]:
         if self._engine is not None and not active_edits():  # an engine cannot edit attention
             for sources, options in work:
-                answer = self._torch_search if options.sample else self._engine.search
-                yield answer(sources, options)
+                if options.sample:
+                    yield self._torch_search(sources, options)
+                else:
+                    yield self._engine.search(sources, options, self.reads_scores)
             return
         if self._workers is not None and work and not active_edits():  # other processes do not have the edits
             yield from self._workers.search(work)
@@ -282,28 +288,17 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         compute_attention = Snapshot(self).later(self.attention, source, target)
         (log_probability,) = self.score([source], [target])
         encoding = self.task.state.target.encode(target)
-        return TranslationAnswer(
-            source,
-            target,
-            log_probability,
-            log_probability,
-            encoding.tokens,
-            True,
-            ids=encoding.ids,
-            compute_attention=compute_attention,
-        )
+        given = Hypothesis(encoding.ids, log_probability, log_probability, True)
+        return TranslationAnswer(source, target, encoding.tokens, given, compute_attention)
 
     def _answer(self, text: str, hypotheses: Sequence[Hypothesis], now: Snapshot) -> TranslationAnswer:
         answers = [
             TranslationAnswer(
                 text,
                 self.task.state.target.decode(found.tokens),
-                found.score,
-                found.log_probability,
-                [self.task.state.target.token(i) for i in found.tokens],
-                found.finished,
-                ids=found.tokens,
-                compute_attention=now.later(self._attention_for_output, text, found.tokens),
+                self.task.state.target.tokens(found.tokens),
+                found,
+                now.later(self._attention_for_output, text, found.tokens),
             )
             for found in hypotheses
         ]
@@ -321,7 +316,7 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         decoded = (self.task.state.target.decode(ids[:count]) for count in range(len(ids) + 1))
         same = (takewhile(lambda pair: pair[0] == pair[1], zip(prefix, text, strict=False)) for prefix in decoded)
         starts = [sum(1 for _ in characters) for characters in same]
-        tokens = [self.task.state.target.token(i) for i in ids]
+        tokens = self.task.state.target.tokens(ids)
         return self._attention(source, ids, tokens, spaced_words(text, list(pairwise(starts))))
 
     @torch.inference_mode()
@@ -353,7 +348,7 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         tokenizer = self.task.state.source
         ids = tokenizer.ended(encoding.ids)
         first, last = tokenizer.before, tokenizer.before + len(encoding.ids)
-        tokens = [tokenizer.token(id) for id in ids]
+        tokens = tokenizer.tokens(ids)
         tokens[first:last] = as_written(text, encoding, tokenizer.special.unknown)
         words = [first + word for word in _words(tokenizer, encoding.ids)]
         after = max(words, default=first - 1) + 1

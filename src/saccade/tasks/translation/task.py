@@ -333,8 +333,8 @@ class Translation(Task):
             model(batch.source, batch.source_lengths, batch.read, at=LAST)
         weights = read_alignment(seen, self.state.alignment, rows=len(tokens), columns=len(example.source))
         return Probe(
-            [self.state.source.token(i) for i in example.source],
-            [self.state.target.token(i) for i in tokens],
+            self.state.source.tokens(example.source),
+            self.state.target.tokens(tokens),
             self.state.target.decode(tokens),
             [] if weights is None else [[round(w, 4) for w in row] for row in weights.tolist()],
         )
