@@ -34,6 +34,15 @@ def test_a_recipe_has_every_key_with_a_comment(capsys: Capture, tmp_path: Path) 
     assert tomllib.loads(text)["data"]["source"] == str(tmp_path / "a.en")
 
 
+def test_a_recipe_for_some_minutes_says_what_was_measured(capsys: Capture, tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.toml"
+    out = succeed(capsys, "new", *two_files(tmp_path), "-o", recipe, "--minutes", "0.1")
+    comments = recipe.read_text().partition("\ntask =")[0]
+    for said in re.findall(r"^ *(.* it usually needs .*|Chose .*)$", out, re.MULTILINE):
+        assert f"\n# {said}" in comments
+    assert "Chose " in comments
+
+
 def test_train_takes_the_recipe(capsys: Capture, tmp_path: Path) -> None:
     recipe = tmp_path / "recipe.toml"
     succeed(capsys, "new", *two_files(tmp_path), "-o", recipe)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -103,5 +104,8 @@ def test_the_log_and_the_model_folder_say_on_how_many(tmp_path: Path) -> None:
     words = " ".join(out.split())
     (held_out,) = re.findall(r"validation examples (\d+) ", words)
     assert f"only 5 of the {held_out} validation examples are scored" in words
-    assert f"Computed on a sample of 5 of the {held_out} examples." in before
-    assert f"Computed on all {held_out} examples." in (run / "model" / "README.md").read_text()
+    beam = tomllib.loads(recipe.read_text())["decoding"]["beam"]
+    assert beam > 1
+    assert f"Computed on a sample of 5 of the {held_out} examples, with a beam of 1." in before  # greedy, to save time
+    assert f"Computed on all {held_out} examples, with a beam of {beam}." in (run / "model" / "README.md").read_text()
+    assert f"validation with a beam of {beam}: " in words

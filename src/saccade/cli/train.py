@@ -156,8 +156,14 @@ def run_session(
         except Stopped:
             display.stopped(is_saved=bool(run.checkpoints.steps()))
             raise typer.Exit(STOPPED_CODE) from None
-        display.result(result["part"], result["scores"], [f"The model is in {folder / 'model'}."])
+        display.result(_part(result), result["scores"], [f"The model is in {folder / 'model'}."])
     return result
+
+
+def _part(result: dict[str, Any]) -> str:
+    """The part on which the final scores were computed and, if texts were searched for more widely than during training
+    (where the search is greedy), how."""
+    return f"{result['part']} with a beam of {result['beam']}" if result.get("beam", 1) > 1 else str(result["part"])
 
 
 def new(
@@ -190,7 +196,13 @@ def new(
         raise FileError(f"{output} already exists; choose another name with -o, or use --force.")
     table = task_named(task).data.table(files, columns)
     request = Request(task, table, size=size, minutes=minutes, device=resolve_device("auto"))
-    recipe, splits = recommended_recipe(request, _say)
+    measured: list[str] = []
+
+    def say(text: str) -> None:
+        _say(text)
+        measured.append(text.strip())
+
+    recipe, splits = recommended_recipe(request, say)
     _print_split(recipe)
     if minutes is None:
         _say("Timing a few updates on this machine ...")
@@ -202,7 +214,7 @@ def new(
     )
     names = " and ".join(str(file) for file in files)
     heading = f"A recipe for {names}; the sizes of the model suit {reason}."
-    text = commented(recipe, [heading, f"Training takes {takes} on the machine where this was written."])
+    text = commented(recipe, [heading, f"Training takes {takes} on the machine where this was written.", *measured[1:]])
     try:
         output.write_text(text, encoding="utf-8")
     except OSError as error:

@@ -178,7 +178,8 @@ class _Recorder:
             run.averages.save(progress.step, unshared(model), {})
         if improved or final != "best":
             sizes = {"examples": len(self.trainer.sample), "of": len(self.trainer.validation)}
-            result = {"part": "validation", **sizes, "scores": progress.scores, "steps": progress.step}
+            search = {"beam": 1} if _beam(run) else {}  # validation searches greedily
+            result = {"part": "validation", **sizes, **search, "scores": progress.scores, "steps": progress.step}
             run.write_model(model, task, result)
         self.display.validated(progress, improved, probe, task.source_and_truth(self.trainer.validation[0]))
         self._begin_interval()
@@ -242,6 +243,7 @@ def _finish(
         "part": "test" if test else "validation",
         "examples": len(held_out),
         "of": len(held_out),
+        **_beam(run),
         "scores": found.scores,
         "kinds": found.kinds,
         "steps": trainer.progress.step,
@@ -251,3 +253,9 @@ def _finish(
     run.write_model(model, task, result)
     run.write_result(result)
     return result
+
+
+def _beam(run: RunFolder) -> dict[str, int]:
+    """The number of hypotheses with which the final scores are computed, if the task searches for texts."""
+    beam = getattr(run.recipe.decoding, "beam", None)
+    return {} if beam is None else {"beam": beam}

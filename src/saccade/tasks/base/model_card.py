@@ -21,6 +21,7 @@ def model_readme(bundle: Bundle, recipe: dict[str, Any], result: dict[str, Any])
     rows = [f"| {name} | {value:.2f} |" for name, value in result["scores"].items()]
     scored, of = result["examples"], result["of"]
     sample = f"all {of:,}" if scored == of else f"a sample of {scored:,} of the {of:,}"
+    beam = result.get("beam")
     lines = [
         f"# {bundle.task.name}: {bundle.task.about}",
         "",
@@ -32,7 +33,7 @@ def model_readme(bundle: Bundle, recipe: dict[str, Any], result: dict[str, Any])
         "",
         f"## Scores on the {result['part']} part",
         "",
-        f"Computed on {sample} examples.",
+        f"Computed on {sample} examples{f', with a beam of {beam}' if beam else ''}.",
         "",
         "| score | value |",
         "|---|---|",
