@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_file
 from tiny import CONTINUING, ENCODING, FILLING, IMAGES, LENGTH, MODELS, REWRITING, TOLERANCE, VOCABULARY, save
 
 import saccade
 from saccade.decoding import beam_search
-from saccade.errors import FileError
+from saccade.errors import FileError, UnsupportedError
 from saccade.pretrained import Pretrained, pretrained_files, read_pretrained
 
 
@@ -185,6 +187,7 @@ def test_several_files_with_an_index_are_read_like_one(opened: Any, name: str, t
 def test_a_field_of_the_old_table_of_rotary_positions_that_no_one_reads_is_refused(name: str, tmp_path: Path) -> None:
     folder = save(MODELS[name](), tmp_path)
     fields = json.loads((folder / "config.json").read_text())
+    del fields["rope_parameters"]
     for kind in ("rope_type", "type"):
         (folder / "config.json").write_text(json.dumps(fields | {"rope_scaling": {kind: "default"}}))
         read_pretrained(folder)
@@ -193,3 +196,49 @@ def test_a_field_of_the_old_table_of_rotary_positions_that_no_one_reads_is_refus
         (folder / "config.json").write_text(json.dumps(fields | {"rope_scaling": scaling}))
         with pytest.raises(FileError, match=rf"config\.json: rope_scaling has rope_type = default, {key} = {value}; "):
             read_pretrained(folder)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("given", [{}, {"rotary_emb_base": 50}, {"rotary_pct": 0.5, "rope_theta": 10000}])
+def test_rotary_fields_that_are_missing_have_the_values_of_transformers(given: dict[str, Any], tmp_path: Path) -> None:
+    folder = save(MODELS["gpt_neox"](), tmp_path)
+    fields = json.loads((folder / "config.json").read_text())
+    del fields["rope_parameters"]
+    (folder / "config.json").write_text(json.dumps(fields | given))
+    tokens = torch.randint(VOCABULARY, (2, LENGTH))
+    theirs = transformers.GPTNeoXForCausalLM.from_pretrained(folder, attn_implementation="eager")
+    torch.testing.assert_close(read_pretrained(folder).network(tokens), theirs(tokens).logits, **TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "said"),
+    [
+        ("gpt_neox", {"rope_theta": 50.0}, "rope_theta is 50.0; Saccade supports only 700.0"),
+        ("llama", {"sliding_window": 5}, "sliding_window is 5; Saccade supports only null"),
+        ("llama", {"rope_scaling": {"type": "linear", "factor": 2.0}}, "has rope_parameters and rope_scaling"),
+        (
+            "qwen2",
+            {"rope_parameters": {"rope_theta": 500.0, "partial_rotary_factor": 0.5}},
+            "partial_rotary_factor is 0.5; for this model_type, Saccade supports only 1",
+        ),
+    ],
+)
+def test_fields_that_transformers_would_ignore_are_refused(
+    name: str, given: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    folder = save(MODELS[name](), tmp_path)
+    fields = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(fields | given))
+    with pytest.raises(UnsupportedError, match=re.escape(said)):
+        read_pretrained(folder)
+
+
+def test_mistral_has_a_window_even_if_its_config_does_not_mention_it(tmp_path: Path) -> None:
+    folder = save(MODELS["mistral"](), tmp_path)
+    fields = json.loads((folder / "config.json").read_text())
+    window = fields.pop("sliding_window")
+    assert read_pretrained(folder).config.attention_window == window == 5
+    (folder / "config.json").write_text(json.dumps(fields))
+    assert read_pretrained(folder).config.attention_window == transformers.MistralConfig().sliding_window
+    (folder / "config.json").write_text(json.dumps(fields | {"sliding_window": None}))
+    assert read_pretrained(folder).config.attention_window is None

@@ -58,3 +58,13 @@ def test_labels_of_the_same_name_are_told_apart_and_missing_ones_refused(tmp_pat
     (tmp_path / "config.json").write_text(json.dumps(fields | {"id2label": {"0": "good", "1": "bad", "3": "mixed"}}))
     with pytest.raises(FileError, match="id2label does not give each id from 0 to 2 a label"):
         read_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize("name", LABELLING_TEXTS)
+def test_a_model_with_one_label_computes_a_number_and_is_refused(name: str, tmp_path: Path) -> None:
+    """Otherwise, each text would have this label with a probability of 1."""
+    save(labelling("Sequence", LABELLING_TEXTS[name]), tmp_path)
+    fields = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(fields | {"id2label": {"0": "relevance"}}))
+    with pytest.raises(FileError, match=r"config\.json: id2label has only one label, so the model computes a number"):
+        saccade.open(tmp_path)

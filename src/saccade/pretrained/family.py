@@ -125,6 +125,11 @@ def check_problem(fields: Fields, use: Use) -> None:
         raise FileError(
             f"{fields.where}: problem_type is {json.dumps(given)[:60]}; Saccade supports only {' and '.join(allowed)}."
         )
+    if use.startswith("label") and given != "multi_label_classification" and len(read_labels(fields.values)) == 1:
+        raise FileError(
+            f"{fields.where}: id2label has only one label, so the model computes a number for each input, such as a "
+            f"relevance, and does not choose between labels; Saccade supports two labels or more."
+        )
 
 
 def read_labels(fields: Mapping[str, Any]) -> list[str]:

@@ -17,7 +17,8 @@ def _configure(fields: Fields, use: Use, names: Collection[str]) -> TransformerC
     fields.expect("attention_bias", True)
     fields.expect("is_decoder", False, True)
     width, heads = fields.whole("hidden_size"), fields.whole("num_attention_heads")
-    rotary, share = rotary_fields(fields)
+    rotary, share = rotary_fields(fields, "rotary_emb_base", fields.number("rotary_pct", 0.25))
+    fields.expect("rope_theta", rotary["rotary_base"])  # some files repeat it under this name
     fields.whole("max_position_embeddings", 0)  # rotary positions have no limit
     return TransformerConfig(
         width=width,

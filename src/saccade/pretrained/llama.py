@@ -13,6 +13,8 @@ from saccade.pretrained.fields import Fields, theirs
 __all__ = ["LLAMA", "MISTRAL", "QWEN2", "rotary_fields", "rotary_table"]
 
 
+#: The window of Mistral models whose config.json does not mention one, as in transformers.
+MISTRAL_WINDOW = 4096
 #: The kinds of rotary positions that Saccade can express, and the fields that the table of each kind must have.
 _KINDS: dict[str, tuple[str, ...]] = {
     "default": (),
@@ -21,18 +23,23 @@ _KINDS: dict[str, tuple[str, ...]] = {
 }
 
 
-def rotary_fields(fields: Fields) -> tuple[dict[str, Any], float]:
+def rotary_fields(fields: Fields, base_name: str, share: float) -> tuple[dict[str, Any], float]:
     """Return the fields of Saccade's configuration for rotary positions, and the fraction of dimensions to rotate.
 
     They are read from ``rope_parameters`` in config.json, or in older files from ``rope_scaling`` and other fields.
+    ``base_name`` is the older field for the base, and ``share`` the fraction if none is given.
     """
     newer = fields.take("rope_parameters", dict, {})
     older = fields.take("rope_scaling", dict, {})
     _check_table(fields, "rope_parameters", newer, {"rope_theta", "partial_rotary_factor"})
     _check_table(fields, "rope_scaling", older, set())
-    table = newer if _kind(newer) != "default" else older
-    base = newer.get("rope_theta", fields.number("rope_theta", fields.number("rotary_emb_base", 10000.0)))
-    share = newer.get("partial_rotary_factor", fields.number("rotary_pct", 1.0))
+    if newer and older:
+        raise UnsupportedError(
+            f"{fields.where} has rope_parameters and rope_scaling; Saccade supports only one of them."
+        )
+    table = newer or older
+    base = newer.get("rope_theta", fields.number(base_name, 10000.0))
+    share = newer.get("partial_rotary_factor", share)
     numbers = [base, share, *(table[name] for name in _KINDS[_kind(table)])]
     if not all(isinstance(one, int | float) and not isinstance(one, bool) for one in numbers):
         raise FileError(f"{fields.where}: the values that describe rotary positions must be numbers.")
@@ -80,7 +87,13 @@ def _configure(fields: Fields, use: Use, names: Collection[str]) -> TransformerC
     if bias:  # in Saccade, a bias in the output projection implies one in every other layer
         raise UnsupportedError(f"{fields.where}: attention_bias is true; Saccade supports only false.")
     is_qwen = fields.values["model_type"] == "qwen2"
-    window: int | None = fields.whole("sliding_window", 0) or None
+    window: int | None = None
+    if fields.values["model_type"] == "llama":
+        fields.expect("sliding_window", None)  # transformers ignores it
+    elif is_qwen or "sliding_window" in fields.values:
+        window = fields.whole("sliding_window", 0) or None
+    else:
+        window = MISTRAL_WINDOW
     if is_qwen:
         fields.whole("max_window_layers", 0)
         kinds = fields.take("layer_types", list, ["full_attention"])
@@ -90,7 +103,11 @@ def _configure(fields: Fields, use: Use, names: Collection[str]) -> TransformerC
             raise UnsupportedError(
                 f"{fields.where}: Saccade does not support sliding-window attention in only some of the layers."
             )
-    rotary, _ = rotary_fields(fields)
+    rotary, share = rotary_fields(fields, "rope_theta", 1.0)
+    if share != 1.0:
+        raise UnsupportedError(
+            f"{fields.where}: partial_rotary_factor is {share:g}; for this model_type, Saccade supports only 1."
+        )
     fields.whole("max_position_embeddings", 0)  # rotary positions have no limit
     return TransformerConfig(
         width=width,
