@@ -24,6 +24,7 @@ import matplotlib
 
 matplotlib.use("agg")
 import matplotlib.pyplot as plt
+import torch
 from matplotlib.figure import Figure
 
 FOLDER = Path(__file__).parent
@@ -55,6 +56,7 @@ def run_cell(source: str, names: dict[str, Any]) -> Iterator[str | Figure]:
 def run_notebook(path: Path) -> Iterator[tuple[dict[str, Any], list[str | Figure]]]:
     """Run the cells of a notebook in a folder of its own, and yield each cell with its outputs."""
     names: dict[str, Any] = {"__name__": "__main__"}
+    torch.set_printoptions(profile="default")  # a notebook that ran before may have changed them
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
             source = "".join(cell["source"])
