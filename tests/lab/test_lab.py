@@ -120,6 +120,23 @@ def test_a_stopped_experiment_continues(tmp_path: Path) -> None:
         run_experiment(experiment, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("trials", "said"),
+    [
+        ('{"1": {"x": NaN}}', "is not a result of this experiment"),
+        ('{"1": {"x": 1e999}}', "is not a result of this experiment"),
+        ('{"1": {"x": "one"}}', "is not a result of this experiment"),
+        ("[" * 20_000, "is not a result of this experiment"),
+        ('{"1": {"x": 1, "y": 2}, "2": {"x": 1}}', "was measured by another version"),
+        ('{"1": {"y": 1}}', "was measured by another version"),
+    ],
+)
+def test_results_that_cannot_be_continued_are_refused(trials: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "toy.json").write_text(f'{{"method": "A method.", "quick": false, "trials": {trials}}}')
+    with pytest.raises(FileError, match=said):
+        run_experiment(made().experiment, tmp_path)
+
+
 def test_what_decides_a_word() -> None:
     """The corpus knows the deciding word; the rival is the other noun, or the deciding word of the other sentence."""
     corpus = Corpus("train", 60, 1)

@@ -148,9 +148,12 @@ def _read(path: Path, experiment: Experiment, quick: bool) -> dict[int, dict[str
         kept = json.loads(path.read_text(encoding="utf-8"))
         trials = {int(seed): {str(name): float(value) for name, value in numbers.items()}
                   for seed, numbers in kept["trials"].items()}  # fmt: skip
-    except (ValueError, KeyError, TypeError, AttributeError, OSError):
+        if not all(math.isfinite(value) for numbers in trials.values() for value in numbers.values()):
+            raise ValueError("a number is infinite or not a number")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError):
         raise FileError(f"{path} is not a result of this experiment; delete it to measure again.") from None
     is_other = kept.get("method") != experiment.method or kept.get("quick") != quick
-    if is_other or any(experiment.decisive not in numbers for numbers in trials.values()):
+    differ = len({frozenset(numbers) for numbers in trials.values()}) > 1
+    if is_other or differ or any(experiment.decisive not in numbers for numbers in trials.values()):
         raise FileError(f"{path} was measured by another version of the experiment; delete it to measure again.")
     return trials
