@@ -30,7 +30,7 @@ VERDICTS = """// What the lab measured; docs/pictures/make_lab.py writes this fi
  * @property {string} measure  the number that decides
  * @property {number} seeds  so many trainings
  * @property {number} mean  of the number over all trainings
- * @property {number} low  of its 95 % confidence interval
+ * @property {number} low  of its 95 %% confidence interval
  * @property {number} high
  * @property {string} direction  of the bound: "at least" or "at most"
  * @property {number} bound  for the claim to hold
@@ -47,6 +47,8 @@ INTERVALS = (
 
 #: What to know about the numbers of an experiment, written after they were measured.
 REMARKS = {
+    "residuals-and-norms": "Residual connections alone and norms alone do not help here: both stay close to the 6 % of "
+    "guessing. With another learning rate or other initial weights, one of them may be enough; this was not tried.",
     "several-heads": "One head can give the two items different weights, and the feed-forward layer can then tell the "
     "two values apart in their sum; we have not examined whether it does so. The experiment refutes the claim as it is "
     "worded. It does not show that several heads are useless in larger networks.",

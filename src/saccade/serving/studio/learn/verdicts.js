@@ -174,15 +174,15 @@ export const VERDICTS = {
   },
   "residuals-and-norms": {
     "claim": "A stack of 12 blocks learns with residual connections and norms, but not without them.",
-    "verdict": "undecided",
-    "method": "12 blocks of attention and feed-forward layers learn to reverse 6 words, with residual connections and norms, with only one of them, and with neither. All are trained in the same way.",
+    "verdict": "holds",
+    "method": "12 blocks of attention and feed-forward layers learn to reverse 6 words, with residual connections and norms, with only one of them, and with neither. All are trained for 1,000 updates.",
     "measure": "accuracy, both minus neither",
     "seeds": 3,
-    "mean": 41.69,
-    "low": -13.79,
-    "high": 97.16,
+    "mean": 82.33,
+    "low": 74.97,
+    "high": 89.7,
     "direction": "at least",
-    "bound": 50
+    "bound": 50.0
   },
   "hard-and-soft": {
     "claim": "Hard attention that is trained by reinforcement has far noisier gradients than soft attention.",
