@@ -13,14 +13,14 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution
 from optuna.pruners import SuccessiveHalvingPruner
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import FrozenTrial, TrialState, create_trial
 from tiny_runs import write_recipe
 from torch import nn
 
 from saccade.errors import OptionError
 from saccade.training.recipe import read_recipe
 from saccade.training.trainer import Progress
-from saccade.training.tuning import _comparison, _Reporter, _value, tune
+from saccade.training.tuning import _comparison, _figure, _Reporter, _value, tune
 
 
 @pytest.fixture(scope="module")
@@ -148,3 +148,10 @@ def test_of_equal_scores_the_lower_loss_is_better(metric: str) -> None:
         except TrialPruned:
             ended.append(loss)
     assert ended == [2.1, 3.0]
+
+
+def test_the_picture_counts_updates_in_whole_numbers() -> None:
+    trial = create_trial(value=1.0, intermediate_values={2: 0.0, 21: 1.0})
+    trial.number = 0
+    (axes,) = _figure([trial], 1, "exact").axes
+    assert [tick for tick in axes.get_xticks() if tick != round(tick)] == []

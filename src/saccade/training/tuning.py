@@ -238,8 +238,10 @@ def _figure(trials: list[FrozenTrial], sign: int, metric: str) -> Figure:
     """The validation scores of each trial by number of updates; the thick line shows the recipe's own settings."""
     with needs_extra("plots", "A picture of the trials"):
         from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.add_subplot(xlabel="updates", ylabel=metric, title="Validation scores of the trials")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     for trial in trials:
         steps = list(trial.intermediate_values)
         values = [sign * value for value in trial.intermediate_values.values()]
