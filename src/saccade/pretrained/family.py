@@ -128,7 +128,7 @@ def check_problem(fields: Fields, use: Use) -> None:
     if use.startswith("label") and given != "multi_label_classification" and len(read_labels(fields.values)) == 1:
         raise FileError(
             f"{fields.where}: id2label has only one label, so the model computes a number for each input, such as a "
-            f"relevance, and does not choose between labels; Saccade supports two labels or more."
+            f"score of relevance, and does not choose between labels; Saccade supports two labels or more."
         )
 
 
