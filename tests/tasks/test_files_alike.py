@@ -722,3 +722,11 @@ def test_a_stream_is_read_in_the_encoding_given_with_it() -> None:
     read, said = predictor.read_stream(io.BytesIO(content))
     assert read == content.decode("gb18030").splitlines()
     assert "it was read as gb18030, as asked for, although it is valid UTF-8" in said
+
+
+@pytest.mark.parametrize("name", ["translation", "tagging", "classification", "captions", "base-pairs"])
+def test_a_column_cannot_be_both_what_is_read_and_what_is_learned(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "a.tsv"
+    file.write_text("a b\tc d\n")
+    with pytest.raises(OptionError, match="--columns names column 0 twice; expected different columns: "):
+        TASKS[name].data.table([file], "0, 0")

@@ -116,6 +116,10 @@ def column_keys(columns: str | None, *names: str) -> dict[str, str]:
         raise OptionError(
             f"--columns takes the names or numbers of two columns, such as {','.join(names)}, not {columns!r}."
         )
+    if given[0] == given[1]:
+        raise OptionError(
+            f"--columns names column {given[0]} twice; expected different columns: {' and '.join(names)}."
+        )
     return {f"{name}_column": column for name, column in zip(names, given, strict=True)}
 
 
