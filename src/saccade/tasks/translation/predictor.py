@@ -72,7 +72,7 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         super().__init__(*given, **named)
         if self._engine is not None:
             self.at_once = ENGINE_AT_ONCE
-            self._copied = Snapshot(self).sums  # of the weights that the engine has copied
+            self._copied = Snapshot(self).checksums  # of the weights that the engine has copied
 
     @classmethod
     def open_engine(cls, bundle: Bundle, device: str, precision: str, workers: int) -> TranslationEngine:
@@ -135,7 +135,7 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         Empty texts are left out of the search, because a model would make up translations for them.
         """
         by_engine = self._engine is not None and not options.sample and not active_edits()
-        if by_engine and now.sums not in (None, self._copied):
+        if by_engine and now.checksums not in (None, self._copied):
             raise StaleTraceError("The weights have changed since CTranslate2 copied them; open the model again.")
         tokenizer, work = self.task.state.source, []
         for piece in pieces:
