@@ -47,8 +47,8 @@ INTERVALS = (
 
 #: What to know about the numbers of an experiment, written after they were measured.
 REMARKS = {
-    "masked-pretraining": "Pre-training helped with every seed, but by very different amounts: 14.7, 3.0 and 25.7 points. "
-    "If the mean and the spread stay as they are, about nine seeds are needed to decide; `saccade lab run "
+    "masked-pretraining": "Pre-training helped with every seed, but by very different amounts: 14.7, 3.0 and 25.7 "
+    "points. If the mean and the spread stay as they are, about nine seeds are needed to decide; `saccade lab run "
     "masked-pretraining --seeds 9` continues with the seeds that are missing.",
     "residuals-and-norms": "Residual connections alone and norms alone do not help here: both stay close to the 6 % of "
     "guessing. With another learning rate or other initial weights, one of them may be enough; this was not tried.",
