@@ -13,6 +13,7 @@ from saccade.data.images import read_images, read_picture
 from saccade.data.picture_folders import pictures_within
 from saccade.data.pictures import decode_picture, fit_picture
 from saccade.errors import FileError
+from saccade.tasks.image_autoencoder.data import ImageAutoencoderData, ImageAutoencoderFiles
 
 HEIGHT, WIDTH, COUNT = 3, 5, 4
 PIXELS = np.arange(COUNT * HEIGHT * WIDTH, dtype=np.uint8).reshape(COUNT, HEIGHT, WIDTH)
@@ -262,3 +263,21 @@ def test_a_picture_in_a_request_is_read_like_a_file(tmp_path, mode, shape):
     made.save(path)
     sent = decode_picture(base64.b64encode(path.read_bytes()).decode())
     assert fit_picture(sent, shape).tolist() == read_picture(path, shape).tolist()
+
+
+def test_files_of_a_folder_that_are_not_read_are_counted(tmp_path):
+    for name in ("a/1.png", "b/2.png", "b/deeper/3.png", "top.png", "b/.hidden/4.png"):
+        picture(tmp_path, name, PIXELS[0])
+    (tmp_path / "a" / "5.heic").write_bytes(b"")
+    notes = []
+    assert len(read_images(tmp_path, say=notes.append)) == 2
+    assert notes == [f"left out 3 other files in {tmp_path}, the first: {tmp_path / 'a' / '5.heic'}"]
+
+
+def test_an_autoencoder_is_trained_on_the_pictures_that_predict_reads(tmp_path):
+    for name in ("a/1.png", "b/2.png", "top.png", ".cache/3.png"):
+        picture(tmp_path, name, PIXELS[0])
+    notes = []
+    found = ImageAutoencoderFiles.read_for_scoring(ImageAutoencoderData(images=str(tmp_path)), notes.append)
+    assert [one.where for one in found] == list(map(str, pictures_within(tmp_path))) == [str(tmp_path / "top.png")]
+    assert notes == [f"left out 2 other files in {tmp_path}, the first: {tmp_path / 'a' / '1.png'}"]

@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Shaped, UInt8
 
 from saccade.data.lines import open_bytes, unreadable
-from saccade.data.picture_folders import class_folders, picture_files
+from saccade.data.picture_folders import class_folders, note_left_out, picture_files
 from saccade.errors import FileError, counted
 from saccade.extras import needs_extra
 
@@ -237,6 +237,8 @@ def read_image_folder(
     if not classes:
         raise FileError(f"{path} contains no folders; expected one folder of pictures per class.")
     files = [(picture, folder.name) for folder in classes for picture in picture_files(folder)]
+    for note in note_left_out(path, [picture for picture, _ in files]):
+        say(note)
     pixels = read_pictures([picture for picture, _ in files], path, shape, say, fitting)
     return [
         LabelledImage(image, label, number, str(picture))

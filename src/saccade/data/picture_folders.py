@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from saccade.data.lines import unreadable
-from saccade.errors import FileError
+from saccade.errors import FileError, counted
 
-__all__ = ["PICTURES", "class_folders", "picture_files", "pictures_within"]
+__all__ = ["PICTURES", "class_folders", "note_left_out", "picture_files", "pictures_within"]
 
 #: Suffixes of files that are read as pictures.
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".pgm", ".ppm", ".tif", ".tiff")
@@ -43,6 +44,15 @@ def pictures_within(folder: Path) -> list[Path]:
     has_own = any(map(_is_picture, _entries(folder)))
     folders = [] if has_own else class_folders(folder)
     return [file for one in folders or [folder] for file in picture_files(one)]
+
+
+def note_left_out(path: Path, read: Sequence[Path]) -> list[str]:
+    """Return a note on the files in a folder that were not read: those with other suffixes, and pictures in folders of
+    another depth. Hidden files are not counted."""
+    known = set(read)
+    files = (file for file in path.rglob("*") if file.is_file() and file not in known)
+    left = sorted(file for file in files if not any(part.startswith(".") for part in file.relative_to(path).parts))
+    return [f"left out {counted(len(left), 'other file')} in {path}, the first: {left[0]}"] if left else []
 
 
 def _entries(path: Path) -> list[Path]:

@@ -25,7 +25,7 @@ from saccade.data.images import (
 )
 from saccade.data.inputs import read_texts
 from saccade.data.paths import resolve_path
-from saccade.data.picture_folders import PICTURES, pictures_within
+from saccade.data.picture_folders import PICTURES, note_left_out, pictures_within
 from saccade.data.pictures import MOST_SIDE, count_pixels, decode_picture, fit_picture, picture_of_rows
 from saccade.errors import FileError, OptionError, SaccadeError, TooLargeError, counted, shortened
 from saccade.models import VisionConfig
@@ -119,7 +119,7 @@ class ImageInputPredictor(Predictor):
         found, said = self.read_pictures(files)
         if path.is_dir() and files[0].parent != path:
             said += f"; they are in {counted(len({file.parent for file in files}), 'folder')}, whose names are not used"
-        return found, said
+        return found, "; ".join([said, *(note_left_out(path, files) if path.is_dir() else [])])
 
     def read_pictures(self, files: Sequence[Path]) -> tuple[list[Any], str]:
         """Read picture files, and return them with a phrase that says how."""

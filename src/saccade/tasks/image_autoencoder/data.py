@@ -19,7 +19,7 @@ from saccade.data.images import (
     read_pictures,
 )
 from saccade.data.paths import resolve_path
-from saccade.data.picture_folders import PICTURES, picture_files
+from saccade.data.picture_folders import PICTURES, note_left_out, pictures_within
 from saccade.errors import FileError, OptionError
 from saccade.tasks.base.data import SHAPE, BuiltinOrFile, PictureReader, Say, Size, Splits, hold_out
 from saccade.tasks.base.image_task import suggest_patch
@@ -70,8 +70,9 @@ class ImageAutoencoderFiles(PictureReader[LabelledImage]):
             return list(read_digits())
         path = resolve_path(settings.images)
         if path.is_dir():
-            folders = sorted(entry for entry in path.iterdir() if entry.is_dir())
-            files = [picture for folder in folders or [path] for picture in picture_files(folder)]
+            files = pictures_within(path)
+            for note in note_left_out(path, files):
+                say(note)
             pictures = enumerate(zip(files, read_pictures(files, path, settings.shape, say), strict=True), start=1)
             return [LabelledImage(image, "", n, str(file)) for n, (file, image) in pictures]
         if path.suffix.lower() in PICTURES:
