@@ -11,7 +11,21 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file
-from tiny import CONTINUING, ENCODING, FILLING, IMAGES, LENGTH, MODELS, REWRITING, TOLERANCE, VOCABULARY, save
+from tiny import (
+    CONTINUING,
+    ENCODING,
+    FILLING,
+    IMAGES,
+    LENGTH,
+    MODELS,
+    REWRITING,
+    TOLERANCE,
+    VOCABULARY,
+    WORDS,
+    bert,
+    save,
+    save_bert,
+)
 
 import saccade
 from saccade.decoding import beam_search
@@ -242,3 +256,12 @@ def test_mistral_has_a_window_even_if_its_config_does_not_mention_it(tmp_path: P
     assert read_pretrained(folder).config.attention_window == transformers.MistralConfig().sliding_window
     (folder / "config.json").write_text(json.dumps(fields | {"sliding_window": None}))
     assert read_pretrained(folder).config.attention_window is None
+
+
+def test_the_example_of_a_model_that_fills_in_words_has_only_words_that_it_knows(tmp_path: Path) -> None:
+    folder = save_bert(tmp_path)
+    assert saccade.open(folder).examples() == []
+    missing = ["animal", "didn", "t", "cross", "street", "because", "it", "too", "'"]
+    (folder / "vocab.txt").write_text("\n".join([*WORDS, *missing]) + "\n")
+    save(bert(vocab_size=len(WORDS) + len(missing)), folder)
+    assert saccade.open(folder).examples() == ["The animal didn't cross the street because it was too [MASK]."]

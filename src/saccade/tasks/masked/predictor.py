@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -51,10 +52,13 @@ class MaskedLanguageModelPredictor(TextInputPredictor):
 
     def examples(self, probe: Sequence[str] = ()) -> list[Any]:
         """Return the example inputs of ``TextInputPredictor`` with one word masked in each or, for a model that another
-        library trained, a sentence with a mask."""
+        library trained and that knows its words, a sentence with a mask."""
         found = super().examples([f" {MASK_TEXT}" if token == SPECIAL_TOKENS[MASK] else token for token in probe])
         if not found and self.bundle.family is not None:  # another library trained it: on a lot of text
-            return [f"The animal didn't cross the street because it was too {MASK_TEXT}."]
+            example = f"The animal didn't cross the street because it was too {MASK_TEXT}."
+            with suppress(OptionError):  # which some tokenizers raise instead
+                return [] if self.unknown(example) else [example]
+            return []
         return [_masked(text) for text in found]
 
     def read_file(self, path: Path) -> tuple[list[str], str]:
