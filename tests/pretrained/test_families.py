@@ -228,6 +228,7 @@ def test_rotary_fields_that_are_missing_have_the_values_of_transformers(given: d
     ("name", "given", "said"),
     [
         ("gpt_neox", {"rope_theta": 50.0}, "rope_theta is 50.0; Saccade supports only 700.0"),
+        ("roberta", {"hidden_act": "relu"}, 'hidden_act is "relu"; Saccade supports only "gelu" or "gelu_python"'),
         ("llama", {"sliding_window": 5}, "sliding_window is 5; Saccade supports only null"),
         ("llama", {"rope_scaling": {"type": "linear", "factor": 2.0}}, "has rope_parameters and rope_scaling"),
         (
@@ -237,7 +238,7 @@ def test_rotary_fields_that_are_missing_have_the_values_of_transformers(given: d
         ),
     ],
 )
-def test_fields_that_transformers_would_ignore_are_refused(
+def test_fields_that_have_another_effect_in_transformers_are_refused(
     name: str, given: dict[str, Any], said: str, tmp_path: Path
 ) -> None:
     folder = save(MODELS[name](), tmp_path)

@@ -46,6 +46,8 @@ def _bert(fields: Fields, use: Use, names: Collection[str], **more: Any) -> Tran
 
 def _roberta(fields: Fields, use: Use, names: Collection[str]) -> TransformerConfig:
     skipped = fields.whole("pad_token_id", 1) + 1
+    if use == "fill":  # the output layer of RoBERTa always uses GELU; in Saccade, it has the activation of the blocks
+        fields.expect("hidden_act", "gelu", "gelu_python")
     return _bert(
         fields, use, names, skipped_positions=skipped, max_length=fields.whole("max_position_embeddings") - skipped
     )
