@@ -196,17 +196,23 @@ def test_a_folder_with_too_long_a_name_for_sockets_is_named(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_a_worker_that_hangs_is_left_out_and_then_replaced(folders: dict[str, Path]) -> None:
-    with serving(folders["tiny"]) as (url, process), connect(url) as client:
-        wait_for_both(client)
+    with serving(folders["tiny"]) as (url, process):
+        with connect(url) as client:
+            wait_for_both(client)
         hung = workers(process)[0]
         os.kill(hung, signal.SIGSTOP)
-        done = 0
+        answered = []  # each time by a connection of its own
         while hung in workers(process):
-            with contextlib.suppress(httpx.TransportError), connect(url) as other:
+            with connect(url) as other:
                 other.timeout = 3
-                done += other.get("/health").status_code == 200
-        assert done > 100  # most of the time: from when it is noticed
-        wait_for_both(client)
+                try:
+                    answered.append(other.get("/health").status_code == 200)
+                except httpx.TransportError:
+                    answered.append(False)
+        noticed = answered.index(True, answered.index(False))
+        assert all(answered[noticed:])
+        with connect(url) as client:
+            wait_for_both(client)
 
 
 @pytest.mark.slow

@@ -6,26 +6,30 @@ import ctypes
 import threading
 import time
 
-__all__ = ["give_back_freed_memory"]
+__all__ = ["give_back", "keep_giving_back"]
 
 #: Seconds between two times that freed memory is given back.
 SECONDS = 5.0
 
 
-def give_back_freed_memory() -> None:
-    """Start a thread that gives freed memory back to the system every few seconds.
+def give_back() -> bool:
+    """Give freed memory back to the system; return False if the C library cannot do that.
 
     The C library of Linux keeps freed memory for later, separately for each thread. After a few long texts, a process
     would otherwise hold hundreds of megabytes that nothing in it uses.
     """
     try:
-        trim = ctypes.CDLL(None).malloc_trim
-    except (OSError, TypeError, AttributeError):  # other C libraries do not have this function
-        return
+        ctypes.CDLL(None).malloc_trim(0)
+    except (OSError, TypeError, AttributeError):
+        return False
+    return True
 
-    def give_back() -> None:
-        while True:
+
+def keep_giving_back() -> None:
+    """Start a thread that gives freed memory back every few seconds."""
+
+    def work() -> None:
+        while give_back():
             time.sleep(SECONDS)
-            trim(0)
 
-    threading.Thread(target=give_back, name="memory", daemon=True).start()
+    threading.Thread(target=work, name="memory", daemon=True).start()

@@ -19,7 +19,7 @@ from saccade.serving.http.crowding import first_to_close, network_of
 from saccade.serving.http.exchange import SECURITY_HEADERS
 from saccade.serving.http.places import Unread
 
-__all__ = ["KEPT_OPEN", "Connection", "RelayedConnection", "most_connections"]
+__all__ = ["KEPT_OPEN", "QUESTION", "Connection", "RelayedConnection", "most_connections"]
 
 #: Seconds that an idle connection stays open. Clients keep theirs for less (5 to 60 seconds): if both sides closed
 #: at the same moment, a request could be lost on a connection that is just being closed.
@@ -275,6 +275,10 @@ def _reason(error: BaseException | None) -> tuple[int, str]:
     return status, str(error) if "more than" in str(error) else f"The headers are longer than {LONGEST_HEAD:,} bytes."
 
 
+#: The supervisor's first line if it only asks whether this process responds.
+QUESTION = b"?"
+
+
 class RelayedConnection(Connection):
     """A connection that the supervisor relays to this process; the first line that arrives has the client's address."""
 
@@ -285,6 +289,10 @@ class RelayedConnection(Connection):
             line, end, data = (self._introduction + data).partition(b"\r\n")
             self._introduction = None if end else line
             if not end:
+                return
+            if line == QUESTION:
+                self.transport.write(b"!")
+                self.transport.close()
                 return
             address, port, scheme = line.decode("ascii").split(" ")
             self.client, self.scheme = (address, int(port)), "https" if scheme == "https" else "http"

@@ -23,7 +23,7 @@ from saccade.errors import StorageError
 from saccade.serving.http.connections import KEPT_OPEN, LONGEST_HEAD, Connection, RelayedConnection, most_connections
 from saccade.serving.http.guard import Guard
 from saccade.serving.http.tls import Door, Handshake
-from saccade.serving.memory import give_back_freed_memory
+from saccade.serving.memory import keep_giving_back
 
 __all__ = ["listen", "make_server", "quieten", "serve"]
 
@@ -174,7 +174,7 @@ def serve(
     # tenth of the time, and no request is answered while it runs.
     gc.collect()
     gc.freeze()
-    give_back_freed_memory()
+    keep_giving_back()
     app.state.models.watch()
     make_server(app, trusted_proxies, tls, is_relayed=is_relayed).run(sockets=[listening])
     app.state.models.close()

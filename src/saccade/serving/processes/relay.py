@@ -206,8 +206,11 @@ class _FromClient(asyncio.Protocol):
         self._connecting = asyncio.create_task(self._find_out(worker.upstream))
 
     async def _find_out(self, upstream: Upstream) -> None:
-        """If the worker died, refuse the request, or connect to another worker if there is none; otherwise the worker
-        closed the connection on purpose, for example because the client was too slow."""
+        """If the worker died, refuse the request that it had or, if it had none, connect to another worker.
+
+        Otherwise it closed the connection on purpose, for example because the client was too slow, so close the
+        client's as well.
+        """
         try:
             async with asyncio.timeout(IDLE_DEATH_SECONDS if self._answer is None else DEATH_SECONDS):
                 await upstream.died.wait()

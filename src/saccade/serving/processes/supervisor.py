@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from saccade.errors import OptionError, SaccadeError
-from saccade.serving.http.connections import most_connections
+from saccade.serving.http.connections import QUESTION, most_connections
 from saccade.serving.http.server import BACKLOG, GRACE, accept_waiting, quieten
 from saccade.serving.processes.relay import Relay, Upstream
 from saccade.serving.processes.worker import Settings, socket_path
@@ -30,8 +30,8 @@ _log = logging.getLogger(__name__)
 #: Seconds before a worker that died right after its start is started again; doubled each time.
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 #: Seconds between two questions whether a worker responds, and seconds within which it must. While it does not, new
-#: connections go to other workers; a worker that has not responded for long is ended and started again.
-ASK_SECONDS, RESPONSE_SECONDS, LONGEST_SILENCE = 2.0, 5.0, 30.0
+#: connections go to other workers; one that has not responded to this many questions is ended and started again.
+ASK_SECONDS, RESPONSE_SECONDS, MOST_UNANSWERED = 2.0, 5.0, 5
 #: How many times as many connections the supervisor allows as all workers together. Only a worker knows whether a
 #: request that has begun is complete, so the workers must reach their limit, and close connections, first.
 SPARE = 1.25
@@ -156,13 +156,12 @@ class _Supervisor:
         self, number: int, upstream: Upstream, process: asyncio.subprocess.Process
     ) -> None:
         """Ask a worker again and again whether it responds, and end it if it has not responded for long."""
-        responded = time.monotonic()
+        unanswered = 0
         while not self._stopping.is_set():
             upstream.is_silent = upstream.is_ready and not await _responds(upstream.path)
-            if not upstream.is_silent:
-                responded = time.monotonic()
-            elif time.monotonic() - responded > LONGEST_SILENCE:
-                _log.error("worker %d has not responded for %d seconds", number, LONGEST_SILENCE)
+            unanswered = unanswered + 1 if upstream.is_silent else 0
+            if unanswered == MOST_UNANSWERED:
+                _log.error("worker %d has not responded for %.0f seconds", number, unanswered * RESPONSE_SECONDS)
                 process.kill()
                 return
             await asyncio.sleep(ASK_SECONDS)
@@ -180,7 +179,7 @@ async def _responds(path: Path) -> bool:
     try:
         async with asyncio.timeout(RESPONSE_SECONDS):
             reader, writer = await asyncio.open_unix_connection(str(path))
-            writer.write(b"0.0.0.0 0 http\r\nGET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            writer.write(QUESTION + b"\r\n")
             await reader.read(1)
     except TimeoutError:
         return False
