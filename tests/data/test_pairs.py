@@ -196,7 +196,7 @@ def test_a_bad_row_names_file_and_line(tmp_path: Path, name: str, data: str, sen
 
 def test_what_to_do_about_data_that_looks_like_a_header(tmp_path: Path) -> None:
     sentences = "".join(f"see {number}\tvois {number}\n" for number in range(11))
-    with pytest.raises(FileError, match=r"'Go!', 'Va!' looks like a header.* for evaluate, move it to another line"):
+    with pytest.raises(FileError, match=r"'Go!', 'Va!' looks like a header.* for evaluate, move the line further down"):
         read_table(write(tmp_path / "first.tsv", f"Go!\tVa!\n{sentences}"), 0, 1)
     assert len(read_table(write(tmp_path / "last.tsv", f"{sentences}Go!\tVa!\n"), 0, 1)[0]) == 12
 

@@ -147,7 +147,7 @@ LINE = "{file}, line "
             "a X\n",
             {"label_column": "2"},
             LINE + "1: there is no column 2; the line has 2 columns, numbered from 0; choose the columns with "
-            "--columns.",
+            "--columns or, in a recipe, in [data].",
         ),
         (
             "a.txt",

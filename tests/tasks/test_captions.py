@@ -2,6 +2,7 @@
 
 import io
 import json
+import struct
 
 import numpy as np
 import pytest
@@ -214,6 +215,20 @@ def test_predict_reads_the_table_that_train_reads(tmp_path, monkeypatch, kind, e
     assert [image.pixels.tolist() for image in without.read_file(table)[0]] == [pair.pixels.tolist() for pair in pairs]
     with pytest.raises(OptionError, match="--columns, --encoding and --separator say how to read a table, and"):
         without.read_file(tmp_path / rows[0][0])
+    if suffix == ".csv":  # nothing shows that these lines are divided into cells
+        with pytest.raises(OptionError, match="and this is not recognised as one; give the name of a file"):
+            without.read_stream(io.BytesIO(table.read_bytes()))
+
+
+def test_an_idx_file_is_not_taken_for_a_table(tmp_path):
+    """Its header may contain the byte of a tab, and its pixels no byte of a line break."""
+    pixels = np.zeros((2, 9, 12), dtype=np.uint8)
+    path = tmp_path / "images"
+    path.write_bytes(struct.pack(">4I", 2051, *pixels.shape) + pixels.tobytes())
+    task = Captions(CaptionsState(Tokenizer.train(["a"], kind="word", vocabulary_size=20), (9, 12, 1), (0.5, 0.5)))
+    model = CaptionsPredictor(Bundle(task, "transformer", Config(), torch.nn.Identity(), CaptionOptions(), {}))
+    found, _ = model.read_file(path)
+    assert [image.pixels.shape for image in found] == [(9, 12, 1)] * 2
 
 
 def test_columns_of_the_command_line(tmp_path):

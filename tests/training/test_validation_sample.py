@@ -109,3 +109,16 @@ def test_the_log_and_the_model_folder_say_on_how_many(tmp_path: Path) -> None:
     assert f"Computed on a sample of 5 of the {held_out} examples, with a beam of 1." in before  # greedy, to save time
     assert f"Computed on all {held_out} examples, with a beam of {beam}." in (run / "model" / "README.md").read_text()
     assert f"validation with a beam of {beam}: " in words
+
+
+def test_scores_that_need_no_search_name_no_beam(tmp_path: Path) -> None:
+    """A language model has an option of this name, but its scores are losses."""
+    text, run = tmp_path / "text.txt", tmp_path / "run"
+    text.write_text("the cat sees the dog.\n" * 400)
+    settings = ["--set", "training.steps=2", "--set", "text.context=16", "--set", "decoding.beam=4"]
+    code, out, _ = saccade(
+        tmp_path / "log", "train", "--task", "language-model", "--data", text, "-o", run, "--size", "tiny", *settings
+    )
+    assert code == 0
+    assert "beam" not in out
+    assert re.search(r"Computed on all [\d,]+ examples\.\n", (run / "model" / "README.md").read_text())

@@ -95,8 +95,8 @@ def train(
     from saccade.training.recommendation import Request, recipe_for_run
 
     if recipe is not None:
-        if source or target or data:
-            raise OptionError(f"{recipe} already names its data; leave out --source, --target and --data.")
+        if source or target or data or columns is not None:
+            raise OptionError(f"{recipe} already names its data; leave out --source, --target, --data and --columns.")
         if minutes is not None or size is not None:
             raise OptionError(f"{recipe} already sets all sizes; use --minutes and --size with saccade new instead.")
         chosen = read_recipe(recipe, override or (), _say, init)
@@ -200,7 +200,8 @@ def new(
 
     def say(text: str) -> None:
         _say(text)
-        measured.append(text.strip())
+        if not text.endswith("..."):  # it says what was found, not what comes next
+            measured.append(text.strip())
 
     recipe, splits = recommended_recipe(request, say)
     _print_split(recipe)
@@ -214,7 +215,7 @@ def new(
     )
     names = " and ".join(str(file) for file in files)
     heading = f"A recipe for {names}; the sizes of the model suit {reason}."
-    text = commented(recipe, [heading, f"Training takes {takes} on the machine where this was written.", *measured[1:]])
+    text = commented(recipe, [heading, f"Training takes {takes} on the machine where this was written.", *measured])
     try:
         output.write_text(text, encoding="utf-8")
     except OSError as error:

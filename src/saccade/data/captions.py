@@ -59,7 +59,8 @@ def find_picture(folder: Path, name: str, where: str, columns: str) -> Path:
     if not os.path.isfile(file):  # unlike Path.is_file, this accepts any text as a name
         raise FileError(
             f"{where}: there is no picture {str(file)!r}; expected paths relative to the folder {str(folder)!r}, in a "
-            f"table whose columns of images and texts are {columns}; choose other columns with --columns."
+            f"table whose columns of images and texts are {columns}; choose other columns with "
+            "--columns or, in a recipe, with data.image_column and data.text_column."
         )
     return file
 

@@ -87,7 +87,10 @@ def is_tabbed(path: str | Path) -> bool:
     """Return whether the first lines of a file all have the same number of tabs, so that it is a table. A file with
     fastText's labels is never a table, even if its texts contain tabs."""
     with open_bytes(path) as stream:
-        lines = stream.read(_SAMPLE).split(b"\n")
+        sample = stream.read(_SAMPLE)
+    if sample.startswith(b"\0\0") and not sample.startswith(codecs.BOM_UTF32_BE):
+        return False  # not a text: idx files begin like this
+    lines = sample.split(b"\n")
     lines = [line.replace(b"\0", b"") for line in lines[: max(1, len(lines) - 1)] if line.strip()]
     counts = {line.count(b"\t") for line in lines}
     return len(counts) == 1 and counts != {0} and not all(is_marked(line.decode("latin-1")) for line in lines)

@@ -46,8 +46,8 @@ SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 LOOKED_AT, MOST = 1_000, 0.9
 #: What to do if the first line of a file for training or evaluation looks like a header, but is data.
 AS_DATA = (
-    "say so with --set data.header=false for train (in Python and recipes, header = false in [data]) or, for evaluate, "
-    "move it to another line"
+    "for train, add --set data.header=false (in Python and recipes, header = false in [data]); for evaluate, move the "
+    "line further down"
 )
 
 #: A cell may be as long as a line; Python's own limit is 128 KiB.
@@ -314,7 +314,8 @@ def _locate(
         if not 0 <= index < len(cells):
             raise FileError(
                 f"{path}, line {line}: there is no column {index}; the line has "
-                f"{counted(len(cells), 'column')}, numbered from 0; choose the columns with --columns."
+                f"{counted(len(cells), 'column')}, numbered from 0; choose the columns with "
+                "--columns or, in a recipe, in [data]."
             )
     return indices, headed
 

@@ -228,7 +228,8 @@ def _column_words(
             if not -len(cells) <= number < len(cells):
                 raise FileError(
                     f"{where}: there is no column {number}; the line has "
-                    f"{counted(len(cells), 'column')}, numbered from 0; choose the columns with --columns."
+                    f"{counted(len(cells), 'column')}, numbered from 0; choose the columns with "
+                    "--columns or, in a recipe, in [data]."
                 )
             places.append(number % len(cells))
         lines = chain([first], lines)

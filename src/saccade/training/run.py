@@ -178,7 +178,7 @@ class _Recorder:
             run.averages.save(progress.step, unshared(model), {})
         if improved or final != "best":
             sizes = {"examples": len(self.trainer.sample), "of": len(self.trainer.validation)}
-            search = {"beam": 1} if _beam(run) else {}  # validation searches greedily
+            search = {"beam": 1} if task.searches else {}
             result = {"part": "validation", **sizes, **search, "scores": progress.scores, "steps": progress.step}
             run.write_model(model, task, result)
         self.display.validated(progress, improved, probe, task.source_and_truth(self.trainer.validation[0]))
@@ -238,12 +238,13 @@ def _finish(
     task: Task = run.recipe.build_task(trainer.task.finish(model, trainer.train))
     check()
     held_out = test or trainer.validation
-    found = task.evaluate(model, held_out, run.recipe.decoding, check)
+    decoding: Any = run.recipe.decoding
+    found = task.evaluate(model, held_out, decoding, check)
     result = {
         "part": "test" if test else "validation",
         "examples": len(held_out),
         "of": len(held_out),
-        **_beam(run),
+        **({"beam": decoding.beam} if task.searches else {}),
         "scores": found.scores,
         "kinds": found.kinds,
         "steps": trainer.progress.step,
@@ -253,9 +254,3 @@ def _finish(
     run.write_model(model, task, result)
     run.write_result(result)
     return result
-
-
-def _beam(run: RunFolder) -> dict[str, int]:
-    """The number of hypotheses with which the final scores are computed, if the task searches for texts."""
-    beam = getattr(run.recipe.decoding, "beam", None)
-    return {} if beam is None else {"beam": beam}

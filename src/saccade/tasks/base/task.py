@@ -191,6 +191,7 @@ class Task(ABC):
     inherited_tables: ClassVar[tuple[str, ...]] = ("text",)  # tables that a run takes from the model it starts from
     init_defaults: ClassVar[Mapping[str, Any]] = {}  # [model] defaults if a run starts from another task's model
     length_key: ClassVar[str | None] = None  # the setting that limits the size of training examples, if there is one
+    searches: ClassVar[bool] = False  # whether it scores texts found by greedy search in training, by a beam at the end
     evaluation_size: ClassVar[int] = 4096  # the size of the batches in which ``evaluate`` scores a model
 
     state: Any

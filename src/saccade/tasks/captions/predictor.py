@@ -31,6 +31,8 @@ from saccade.tasks.captions.task import AT_ONCE, CaptionOptions, EncodedCaption,
 
 __all__ = ["CaptionsPredictor"]
 
+FOR_TABLES = "--columns, --encoding and --separator say how to read a table, and"
+
 
 class CaptionsPredictor(ImageInputPredictor):
     """An opened model that describes images in words."""
@@ -58,10 +60,7 @@ class CaptionsPredictor(ImageInputPredictor):
         if is_table:
             return self._read_table(path, path.parent)
         if self.reads_otherwise:
-            raise OptionError(
-                f"--columns, --encoding and --separator say how to read a table, and {path} is not a .tsv, .csv or "
-                ".jsonl file."
-            )
+            raise OptionError(f"{FOR_TABLES} {path} is not a .tsv, .csv or .jsonl file.")
         return super().read_file(path)
 
     def read_unnamed(self, path: Path) -> tuple[list[Any], str]:
@@ -78,7 +77,11 @@ class CaptionsPredictor(ImageInputPredictor):
             separator=how.get("separator"),
         )
         path = path.rename(path.with_suffix(kind))
-        return self._read_table(path, Path()) if table_format(path) in TABLES else super().read_unnamed(path)
+        if table_format(path) in TABLES:
+            return self._read_table(path, Path())
+        if self.reads_otherwise:
+            raise OptionError(f"{FOR_TABLES} this is not recognised as one; give the name of a file.")
+        return super().read_unnamed(path)
 
     def _read_table(self, path: Path, folder: Path) -> tuple[list[Any], str]:
         how = self.read_as

@@ -120,6 +120,7 @@ class Captions(Task):
     name = "captions"
     about = "describes an image in words"
     metrics = ("exact", "bleu", "chrf", "loss")
+    searches = True
     state_class = CaptionsState
     tables: ClassVar = {
         "text": TokenSettings,

@@ -175,6 +175,7 @@ class Translation(Task):
     name = "translation"
     about = "turns one text into another"
     metrics = ("bleu", "chrf", "exact", "loss")
+    searches = True
     length_key = "data.max_length"
     state_class = TranslationState
     tables: ClassVar = {"text": TextSettings, "training": TranslationTraining, "decoding": SearchOptions}
