@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any
 
 from saccade.errors import FileError, UnsupportedError
@@ -80,29 +81,40 @@ def rotary_table(config: TransformerConfig) -> dict[str, Any]:
     return table
 
 
-def _configure(fields: Fields, use: Use, names: Collection[str]) -> TransformerConfig:
+def _no_window(fields: Fields) -> None:
+    fields.expect("sliding_window", None)  # transformers ignores it
+
+
+def _mistral_window(fields: Fields) -> int | None:
+    if "sliding_window" not in fields.values:
+        return MISTRAL_WINDOW
+    return fields.whole("sliding_window", 0) or None
+
+
+def _qwen2_window(fields: Fields) -> None:
+    window = fields.whole("sliding_window", 0)
+    fields.whole("max_window_layers", 0)
+    kinds = fields.take("layer_types", list, ["full_attention"])
+    is_used = fields.flag("use_sliding_window", False) and window > 0
+    if is_used or not kinds or any(one != "full_attention" for one in kinds):
+        raise UnsupportedError(
+            f"{fields.where}: Saccade does not support sliding-window attention in only some of the layers."
+        )
+
+
+def _configure(
+    fields: Fields,
+    use: Use,
+    names: Collection[str],
+    *,
+    window: Callable[[Fields], int | None],
+    projection_bias: bool,
+) -> TransformerConfig:
     width, heads = fields.whole("hidden_size"), fields.whole("num_attention_heads")
     bias = fields.flag("attention_bias", False)
     fields.expect("mlp_bias", False)
     if bias:  # in Saccade, a bias in the output projection implies one in every other layer
         raise UnsupportedError(f"{fields.where}: attention_bias is true; Saccade supports only false.")
-    is_qwen = fields.values["model_type"] == "qwen2"
-    window: int | None = None
-    if fields.values["model_type"] == "llama":
-        fields.expect("sliding_window", None)  # transformers ignores it
-    elif is_qwen or "sliding_window" in fields.values:
-        window = fields.whole("sliding_window", 0) or None
-    else:
-        window = MISTRAL_WINDOW
-    if is_qwen:
-        fields.whole("max_window_layers", 0)
-        kinds = fields.take("layer_types", list, ["full_attention"])
-        if not fields.flag("use_sliding_window", False):
-            window = None
-        if window is not None or not kinds or any(one != "full_attention" for one in kinds):
-            raise UnsupportedError(
-                f"{fields.where}: Saccade does not support sliding-window attention in only some of the layers."
-            )
     rotary, share = rotary_fields(fields, "rope_theta", 1.0)
     if share != 1.0:
         raise UnsupportedError(
@@ -119,8 +131,8 @@ def _configure(fields: Fields, use: Use, names: Collection[str]) -> TransformerC
         activation=fields.activation("hidden_act"),
         gated=True,
         bias=False,
-        projection_bias=is_qwen,
-        attention_window=window,
+        projection_bias=projection_bias,
+        attention_window=window(fields),
         norm="rms",
         norm_epsilon=fields.number("rms_norm_eps", 1e-6),
         attention_dropout=fields.number("attention_dropout", 0.0),
@@ -148,13 +160,16 @@ def _described(config: TransformerConfig) -> dict[str, Any]:
     }
 
 
-def _family(name: str, model_type: str, start: str) -> Family:
+def _family(
+    name: str, model_type: str, start: str, window: Callable[[Fields], int | None], projection_bias: bool = False
+) -> Family:
+    """``window`` reads the fields for the attention window; the projections are those of query, key and value."""
     layer = "model.layers.{n}"
     return Family(
         name=name,
         model_type=model_type,
         architectures={f"{start}ForCausalLM": "continue"},
-        configure=_configure,
+        configure=partial(_configure, window=window, projection_bias=projection_bias),
         describe=_described,
         rows=(
             Row("input.words.weight", "model.embed_tokens.weight"),
@@ -173,6 +188,6 @@ def _family(name: str, model_type: str, start: str) -> Family:
     )
 
 
-LLAMA = _family("Llama", "llama", "Llama")
-MISTRAL = _family("Mistral", "mistral", "Mistral")
-QWEN2 = _family("Qwen2", "qwen2", "Qwen2")
+LLAMA = _family("Llama", "llama", "Llama", _no_window)
+MISTRAL = _family("Mistral", "mistral", "Mistral", _mistral_window)
+QWEN2 = _family("Qwen2", "qwen2", "Qwen2", _qwen2_window, projection_bias=True)
