@@ -64,7 +64,19 @@ def test_labels_of_the_same_name_are_told_apart_and_missing_ones_refused(tmp_pat
 def test_a_model_with_one_label_computes_a_number_and_is_refused(name: str, tmp_path: Path) -> None:
     """Otherwise, each text would have this label with a probability of 1."""
     save(labelling("Sequence", LABELLING_TEXTS[name]), tmp_path)
-    fields = json.loads((tmp_path / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps(fields | {"id2label": {"0": "relevance"}}))
-    with pytest.raises(FileError, match=r"config\.json: id2label has only one label, so the model computes a number"):
+    fields = json.loads((tmp_path / "config.json").read_text()) | {"id2label": {"0": "relevance"}}
+    refused = r"config\.json: id2label has only one label, so "
+    (tmp_path / "config.json").write_text(json.dumps(fields))
+    with pytest.raises(FileError, match=f"{refused}the model computes a number"):
+        saccade.open(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(fields | {"problem_type": "single_label_classification"}))
+    with pytest.raises(FileError, match=f"{refused}there is nothing to choose between; Saccade supports two labels"):
+        saccade.open(tmp_path)
+
+
+def test_a_tagger_with_one_label_is_refused(tmp_path: Path) -> None:
+    save(labelling("Token", bert), tmp_path)
+    fields = json.loads((tmp_path / "config.json").read_text()) | {"id2label": {"0": "word"}}
+    (tmp_path / "config.json").write_text(json.dumps(fields))
+    with pytest.raises(FileError, match="has only one label, so there is nothing to choose between"):
         saccade.open(tmp_path)

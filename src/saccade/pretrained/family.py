@@ -126,10 +126,10 @@ def check_problem(fields: Fields, use: Use) -> None:
             f"{fields.where}: problem_type is {json.dumps(given)[:60]}; Saccade supports only {' and '.join(allowed)}."
         )
     if use.startswith("label") and given != "multi_label_classification" and len(read_labels(fields.values)) == 1:
-        raise FileError(
-            f"{fields.where}: id2label has only one label, so the model computes a number for each input, such as a "
-            f"score of relevance, and does not choose between labels; Saccade supports two labels or more."
-        )
+        said = "there is nothing to choose between"  # transformers applies softmax to a single logit
+        if given is None and use != "label words":
+            said = "the model computes a number for each input, such as a score of relevance, and chooses no label"
+        raise FileError(f"{fields.where}: id2label has only one label, so {said}; Saccade supports two labels or more.")
 
 
 def read_labels(fields: Mapping[str, Any]) -> list[str]:
