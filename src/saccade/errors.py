@@ -11,7 +11,7 @@ unchanged. The tree:
     ├── KernelError         a fused kernel was requested that cannot compute this attention or cell
     ├── PositionError       a position is beyond the end of a position table
     ├── TooLargeError       a result would need more memory than the limit allows
-    ├── StaleTraceError     attention can no longer be computed: a recorded tensor or the model has changed since
+    ├── StaleTraceError     something can no longer be computed: a recorded tensor or the model has changed since
     ├── FileError           a file is missing or its content is wrong; the message names the file, and the field or line
     │   └── UnsupportedError    a model of another library has a part that Saccade's networks cannot express
     ├── DamagedError        a saved file is missing, cut short or changed
@@ -100,8 +100,8 @@ class TooLargeError(SaccadeError, MemoryError):
 
 
 class StaleTraceError(SaccadeError, RuntimeError):
-    """Something can no longer be computed, because a tensor that ``watch`` recorded, or the model that gave an answer,
-    has changed since."""
+    """Something can no longer be computed, because a tensor that ``watch`` recorded, the model that gave an answer, or
+    a model of which an engine has a copy, has changed since."""
 
 
 class FileError(SaccadeError, ValueError):

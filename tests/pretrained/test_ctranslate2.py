@@ -18,7 +18,7 @@ from saccade.errors import DivergedError, OptionError, StaleTraceError
 from saccade.pretrained import read_pretrained
 from saccade.pretrained.ctranslate2 import SpecialEntries, specification
 from saccade.tasks.base.automatic import FEWEST, faster
-from saccade.tasks.base.engines import LateHypothesis, TranslationEngine
+from saccade.tasks.base.engines import TranslationEngine
 from saccade.tasks.base.model_folder import read_bundle
 from saccade.tasks.base.search import SearchOptions
 from saccade.tasks.translation.predictor import TranslationPredictor
@@ -114,7 +114,7 @@ def test_scores_of_greedy_search_are_the_same_if_they_are_computed_later(transla
     later = opened.predict(texts)
     opened.reads_scores = True
     at_once = opened.predict(texts)
-    assert {type(one.hypothesis) for one in later} == {LateHypothesis}
+    assert [one.hypothesis.is_scored for one in (later[0], at_once[0])] == [False, True]
     within = 1e-4 if precision == "fp32" else 0.1  # in int8, the rounding depends on what is computed together
     assert len({one.finished for one in at_once}) == 2
     for name in ("score", "log_probability"):
@@ -122,12 +122,42 @@ def test_scores_of_greedy_search_are_the_same_if_they_are_computed_later(transla
         assert found[0] == pytest.approx(found[1], abs=within, rel=1e-6)
 
 
+@pytest.mark.parametrize("beam", [1, 3])
+def test_scores_are_those_of_torch_if_tokens_are_barred(translator: Any, beam: int) -> None:
+    bundle = read_bundle(translator())
+    unbarred = TranslationPredictor(bundle).predict(FRENCH[:9], beam=beam, n_best=beam)
+    target = bundle.task.state.target
+    target.barred_ids = [target.special.start, *{id for one in unbarred for id in one.ids[:1]}]
+    ours = TranslationPredictor(bundle)
+    for reads_scores in (False, True):
+        theirs = TranslationPredictor(bundle, engine=TranslationEngine(bundle.task, bundle.model, "cpu", "fp32"))
+        theirs.reads_scores = reads_scores
+        answers = theirs.predict(FRENCH[:9], beam=beam, n_best=beam)
+        assert not any(id in target.barred_ids for answer in answers for id in answer.ids)
+        for answer in answers:
+            found = [answer, *answer.alternatives]
+            for one in found:
+                expected = sum(ours.token_scores(one.source, one))
+                assert one.log_probability == pytest.approx(expected, abs=1e-3)
+            scores = [one.score for one in found]
+            assert scores == sorted(scores, reverse=True)
+
+
 def test_a_pickled_or_copied_answer_has_the_score_that_was_not_read_before(translator: Any) -> None:
     opened = saccade.open(translator(), engine="ctranslate2")
     one, other = opened.predict(FRENCH[:2])
     again, copied = pickle.loads(pickle.dumps(one)), copy.deepcopy(other)
+    assert copied.hypothesis is other.hypothesis
     assert (again.record(), copied.record()) == (one.record(), other.record())
     assert f"score={one.score}, " in repr(one) == repr(again)
+    assert again.hypothesis == one.hypothesis == again.hypothesis != other.hypothesis
+
+
+def test_an_answer_that_is_shown_or_copied_computes_no_score(translator: Any) -> None:
+    (answer,) = saccade.open(translator(), engine="ctranslate2").predict(FRENCH[:1])
+    assert "score=" not in repr(answer) == repr(copy.deepcopy(answer))
+    assert not answer.hypothesis.is_scored
+    assert f"score={answer.score}, log_probability={answer.log_probability}, " in repr(answer)
 
 
 @pytest.mark.parametrize(
@@ -145,14 +175,28 @@ def test_weights_with_which_it_would_be_wrong_are_refused(
 
 
 def test_weights_that_changed_since_they_were_copied_are_an_error(translator: Any) -> None:
-    opened = saccade.open(translator(), engine="ctranslate2")
-    before = opened.predict(FRENCH[:3])
+    folder = translator()
+    opened, other = (saccade.open(folder, engine="ctranslate2") for _ in range(2))
+    other.reads_scores = True
+    before, expected = opened.predict(FRENCH[:3]), other.predict(FRENCH[:3])
     with torch.no_grad():
-        next(opened.model.parameters()).data[3] += 1
+        next(opened.model.parameters()).data.mul_(-3)
     with pytest.raises(StaleTraceError, match="The weights have changed since CTranslate2 copied them"):
         opened.predict(FRENCH[:3])
     assert len(opened.predict(FRENCH[:3], sample=True)) == 3  # torch samples
-    assert all(one.score < 0 for one in before)  # those of the weights that gave these answers
+    assert [one.score for one in before] == pytest.approx([one.score for one in expected], abs=1e-4)
+    again = pickle.loads(pickle.dumps(opened))  # its engine copies the weights of today
+    ours = [one.text for one in TranslationPredictor(opened.bundle).predict(FRENCH[:3])]
+    assert [one.text for one in again.predict(FRENCH[:3])] == ours != [one.text for one in expected]
+
+
+def test_an_engine_knows_that_weights_changed_before_a_predictor_used_it(translator: Any) -> None:
+    bundle = read_bundle(translator())
+    engine = TranslationEngine(bundle.task, bundle.model, "cpu", "fp32")
+    with torch.no_grad():
+        next(bundle.model.parameters())[3] += 1
+    with pytest.raises(StaleTraceError, match="The weights have changed since CTranslate2 copied them"):
+        TranslationPredictor(bundle, engine=engine).predict(FRENCH[:3])
 
 
 def test_many_texts_are_answered_in_their_order(translator: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,6 +104,21 @@ def test_it_is_exported_for_ctranslate2_with_both_vocabularies(tmp_path: Path) -
     assert "the same" in said
 
 
+@pytest.mark.parametrize("beam", [1, 3])
+def test_ctranslate2_gives_the_same_answers_and_scores(beam: int, tmp_path: Path) -> None:
+    """Its search shares the probability of tokens that are never written among the others."""
+    folder = marian_folder(tmp_path / "theirs")
+    ours, theirs = (saccade.open(folder, engine=engine) for engine in ("torch", "ctranslate2"))
+    assert ours.task.state.target.barred_ids
+    answers = theirs.predict(ENGLISH[:4], beam=beam, max_ratio=1)
+    for answer in answers:
+        assert answer.log_probability == pytest.approx(sum(ours.token_scores(answer.source, answer)), abs=1e-3)
+    if beam == 1:
+        expected = ours.predict(ENGLISH[:4], beam=beam, max_ratio=1)
+        assert [one.ids for one in answers] == [one.ids for one in expected]
+        assert [one.score for one in answers] == pytest.approx([one.score for one in expected], abs=1e-3)
+
+
 def test_added_tokens_are_refused(tmp_path: Path) -> None:
     """Wrong before: an added token was split like an ordinary word."""
     folder = t5_folder(tmp_path / "t5")

@@ -6,23 +6,25 @@ Attention is still computed by Saccade's own network, in one pass over the sourc
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import cache, cached_property
+from collections.abc import Sequence
+from functools import cache
+from itertools import islice
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, get_args
 
 import torch
 from torch import nn
 
-from saccade.decoding import Hypothesis
-from saccade.errors import DivergedError, OptionError, UnknownNameError
+from saccade.decoding import Hypothesis, LateHypothesis
+from saccade.errors import DivergedError, OptionError, StaleTraceError, UnknownNameError
 from saccade.extras import needs_extra
 from saccade.pretrained.ctranslate2 import LONGEST, SpecialEntries, specification
 from saccade.tasks.base.search import SearchOptions, longest_output
+from saccade.tasks.base.snapshot import Snapshot, checksums
 from saccade.tasks.base.task import Task
 from saccade.text import Tokenizer
 
-__all__ = ["Engine", "LateHypothesis", "TranslationEngine", "chosen_engine", "marks_of", "specified"]
+__all__ = ["Engine", "TranslationEngine", "chosen_engine", "marks_of", "specified"]
 
 Engine = Literal["torch", "ctranslate2", "transformers"]
 _PRECISIONS = {"fp32": "float32", "bf16": "bfloat16", "int8": "int8"}
@@ -30,8 +32,8 @@ _PRECISIONS = {"fp32": "float32", "bf16": "bfloat16", "int8": "int8"}
 _BATCH_TOKENS, _FEWEST_TOKENS = 4096, {"fp32": 2048, "bf16": 2048, "int8": 512}
 #: The number of tokens that it scores at once. Larger batches are slower, because it keeps the logits of all of them.
 _SCORED_TOKENS = 128
-#: With weights of at most this size, no value in a network of the usual width overflows to infinity. CTranslate2 turns
-#: some NaN into 0, so its answers would not show that something is wrong.
+#: A rule of thumb, not a guarantee: trained networks stay far below this size, and larger weights may make numbers
+#: overflow to infinity. CTranslate2 turns some NaN into 0, so its answers would not show that something is wrong.
 _LARGEST_WEIGHT = 1000.0
 
 
@@ -69,32 +71,6 @@ def specified(task: Task, network: nn.Module) -> Any:
     return specification(network, source.entries(), target.entries(), marks_of(target))
 
 
-class LateHypothesis(Hypothesis):
-    """An output of greedy search whose score is computed when it is first read, together with those of the other texts
-    of the same search."""
-
-    def __init__(
-        self, tokens: list[int], finished: bool, length_penalty: float, compute: Callable[[], list[float]], place: int
-    ) -> None:
-        """``compute`` returns the log-probabilities of all outputs of the search; this one's is at ``place``."""
-        self.__dict__.update(tokens=tokens, finished=finished)  # a hypothesis is frozen
-        self.__dict__.update(_length_penalty=length_penalty, _compute=compute, _place=place)
-
-    @cached_property
-    def log_probability(self) -> float:
-        found: float = self.__dict__["_compute"]()[self.__dict__["_place"]]
-        return found
-
-    @cached_property
-    def score(self) -> float:
-        length = max(1, len(self.tokens) + self.finished)
-        return self.log_probability / float(length ** self.__dict__["_length_penalty"])
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the score too, because another process does not have the engine."""
-        return Hypothesis, (self.tokens, self.log_probability, self.score, self.finished)
-
-
 class TranslationEngine:
     """A translation network that CTranslate2 runs."""
 
@@ -115,6 +91,7 @@ class TranslationEngine:
         self._ids = {entry: id for id, entry in enumerate(self._target)}
         self._end = target.special.end
         self._barred = [[self._target[id]] for id in target.barred_ids]
+        self._checksums = checksums(network)  # of the weights that CTranslate2 copies next
         with TemporaryDirectory() as folder:
             specified(task, network).save(folder)
             self._translator = ctranslate2.Translator(
@@ -130,44 +107,55 @@ class TranslationEngine:
         process."""
         return TranslationEngine, self._arguments
 
+    def check_unchanged(self, now: Snapshot) -> None:
+        """Raise an error if the weights of the model have changed since CTranslate2 copied them."""
+        if now.checksums not in (None, self._checksums):
+            raise StaleTraceError("The weights have changed since CTranslate2 copied them; open the model again.")
+
     def search(
         self, sources: Sequence[list[int]], options: SearchOptions, reads_scores: bool = True
-    ) -> list[list[Hypothesis]]:
+    ) -> Sequence[Sequence[Hypothesis | LateHypothesis]]:
         """Return the outputs for each source, best first, in the same form as ``tasks.base.search.search``.
 
         Greedy search does not need scores. Unless ``reads_scores`` says that somebody reads them all, they are computed
-        when the first one is read, which together takes longer.
+        when the first one is read, which together takes longer. If tokens are barred, CTranslate2 shares their
+        probability among the others, which our scores do not; the scores are then computed again, without the search.
         """
         limits = [longest_output(self._network, len(source), options) for source in sources]
         for source in sources:
             if len(source) > LONGEST:
                 raise OptionError(f"A text has {len(source):,} tokens; --engine ctranslate2 reads at most {LONGEST:,}.")
-        late = options.beam == 1 and not reads_scores
-        found = self._translate(sources, options, max(limits, default=1), scored=not late)
+        is_greedy = options.beam == 1
+        scored = not is_greedy or (reads_scores and not self._barred)
+        found = self._translate(sources, options, max(limits, default=1), scored)
         # CTranslate2 has one limit for all texts; the few that exceed their own are cut, or decoded again.
         over = [place for place, limit in enumerate(limits) if any(_length(one) > limit for one in found[place])]
-        if options.beam == 1:  # with a lower limit, greedy search finds the same tokens
-            for place in over:
-                found[place] = [Hypothesis(found[place][0].tokens[: limits[place]], math.nan, math.nan, False)]
-            places = range(len(sources)) if late else over
-            outputs = self._late([sources[place] for place in places], [found[place][0] for place in places], options)
-            for place, output in zip(places, outputs, strict=True):
-                found[place] = [output]
-            return found
         for limit in sorted({limits[place] for place in over}):
             same = [place for place in over if limits[place] == limit]
-            again = self._translate([sources[place] for place in same], options, limit)
-            for place, hypotheses in zip(same, again, strict=True):
-                found[place] = hypotheses
+            if is_greedy:  # with a lower limit, greedy search finds the same tokens
+                again = [[Hypothesis(found[place][0].tokens[:limit], math.nan, math.nan, False)] for place in same]
+            else:
+                again = self._translate([sources[place] for place in same], options, limit)
+            for place, outputs in zip(same, again, strict=True):
+                found[place] = outputs
+        if is_greedy and not reads_scores:
+            return self._late(sources, found, options)
+        places = range(len(sources)) if self._barred else over if is_greedy else []
+        late = self._late([sources[place] for place in places], [found[place] for place in places], options)
+        for place, those in zip(places, late, strict=True):
+            found[place] = sorted((one.scored for one in those), key=lambda one: one.score, reverse=True)
         return found
 
     def _late(
-        self, sources: Sequence[list[int]], outputs: Sequence[Hypothesis], options: SearchOptions
-    ) -> list[LateHypothesis]:
-        """Return outputs of greedy search that have no scores as outputs whose scores are computed when one is read."""
-        compute = cache(lambda: self._log_probabilities(sources, outputs))
+        self, sources: Sequence[list[int]], found: Sequence[Sequence[Hypothesis]], options: SearchOptions
+    ) -> list[list[LateHypothesis]]:
+        """Return the same outputs with scores that are all computed when the first one is read."""
+        flat = [output for outputs in found for output in outputs]
+        repeated = [source for source, outputs in zip(sources, found, strict=True) for _ in outputs]
+        compute = cache(lambda: self._log_probabilities(repeated, flat))
         penalty = options.length_penalty
-        return [LateHypothesis(one.tokens, one.finished, penalty, compute, place) for place, one in enumerate(outputs)]
+        late = (LateHypothesis(one.tokens, one.finished, penalty, compute, place) for place, one in enumerate(flat))
+        return [list(islice(late, len(outputs))) for outputs in found]
 
     def _log_probabilities(self, sources: Sequence[list[int]], outputs: Sequence[Hypothesis]) -> list[float]:
         found = self._translator.score_batch(

@@ -16,7 +16,7 @@ from saccade.attention.watching.interventions import active_edits, under_edits
 from saccade.attention.weights import Weights
 from saccade.errors import StaleTraceError
 
-__all__ = ["Later", "Snapshot"]
+__all__ = ["Later", "Snapshot", "checksums"]
 
 #: The types of attributes, besides tensors and modules, that decide how a module computes.
 HELD = str, float, FunctionType, Score, Weights
@@ -99,7 +99,12 @@ def _fingerprint(model: nn.Module, is_exclusive: bool) -> list[Any]:
     for name, tensor in _tensors(model):
         version = None if tensor.is_inference() else tensor._version
         found.append((name, tensor.dtype, tensor.data_ptr(), version))
-    return [*found, None if is_exclusive else {name: _checksum(tensor) for name, tensor in _tensors(model)}]
+    return [*found, None if is_exclusive else checksums(model)]
+
+
+def checksums(model: nn.Module) -> dict[str, int]:
+    """Return a checksum of every weight, by name."""
+    return {name: _checksum(tensor) for name, tensor in _tensors(model)}
 
 
 def _tensors(model: nn.Module) -> list[tuple[str, Tensor]]:

@@ -13,7 +13,7 @@ from rich.text import Text
 from torch import Tensor
 
 from saccade.attention import Trace
-from saccade.decoding import Hypothesis
+from saccade.decoding import Hypothesis, LateHypothesis
 from saccade.errors import OptionError
 from saccade.lens.alignment import AlignmentChoice
 from saccade.lens.figures.matrix import draw_weights
@@ -23,7 +23,6 @@ from saccade.lens.view import View, view
 from saccade.lens.words import merge
 from saccade.tasks.base.answer import WrittenAnswer
 from saccade.tasks.base.capabilities import AlignsWords
-from saccade.tasks.base.engines import LateHypothesis
 from saccade.text import SPECIAL_TOKENS, START
 
 if TYPE_CHECKING:
@@ -95,13 +94,15 @@ class TranslationAnswer(WrittenAnswer, AlignsWords):
     source: str
     text: str
     tokens: list[str]
-    hypothesis: Hypothesis  # which may compute its score when it is first read
+    hypothesis: Hypothesis | LateHypothesis
     compute_attention: Callable[[], TranslationAttention]
     alternatives: list[TranslationAnswer] = field(default_factory=list)
 
     def __repr__(self) -> str:
-        shown = self.record() | {"alternatives": self.alternatives}
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+        """Leave out scores that have not been computed, because computing them may take long."""
+        scores = ["score", "log_probability"] if self.hypothesis.is_scored else []
+        names = ["source", "text", *scores, "tokens", "finished", "alternatives"]
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
     @property
     def score(self) -> float:  # type: ignore[override]
@@ -121,7 +122,7 @@ class TranslationAnswer(WrittenAnswer, AlignsWords):
 
     @property
     def is_diverged(self) -> bool:  # an engine that computes scores later has checked the weights
-        return not isinstance(self.hypothesis, LateHypothesis) and super().is_diverged
+        return self.hypothesis.is_scored and super().is_diverged
 
     @cached_property
     def attention(self) -> TranslationAttention:

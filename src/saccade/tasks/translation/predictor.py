@@ -20,8 +20,8 @@ from saccade.data.inputs import read_texts
 from saccade.data.lines import suffix
 from saccade.data.paths import column
 from saccade.data.tables import TABLES
-from saccade.decoding import Hypothesis
-from saccade.errors import OptionError, StaleTraceError
+from saccade.decoding import Hypothesis, LateHypothesis
+from saccade.errors import OptionError
 from saccade.lens.links import alignment_scores
 from saccade.lens.view import View, view
 from saccade.models import LAST, Config, Targets
@@ -72,7 +72,6 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         super().__init__(*given, **named)
         if self._engine is not None:
             self.at_once = ENGINE_AT_ONCE
-            self._copied = Snapshot(self).checksums  # of the weights that the engine has copied
 
     @classmethod
     def open_engine(cls, bundle: Bundle, device: str, precision: str, workers: int) -> TranslationEngine:
@@ -134,9 +133,8 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
 
         Empty texts are left out of the search, because a model would make up translations for them.
         """
-        by_engine = self._engine is not None and not options.sample and not active_edits()
-        if by_engine and now.checksums not in (None, self._copied):
-            raise StaleTraceError("The weights have changed since CTranslate2 copied them; open the model again.")
+        if self._engine is not None and not options.sample and not active_edits():
+            self._engine.check_unchanged(now)
         tokenizer, work = self.task.state.source, []
         for piece in pieces:
             encoded = tokenizer.encode_ids([text for text, _ in piece if text.strip()])
@@ -149,7 +147,9 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
                 for text, _ in piece
             ]
 
-    def _search(self, work: Sequence[tuple[list[list[int]], SearchOptions]]) -> Iterator[list[list[Hypothesis]]]:
+    def _search(
+        self, work: Sequence[tuple[list[list[int]], SearchOptions]]
+    ) -> Iterator[Sequence[Sequence[Hypothesis | LateHypothesis]]]:
         if self._engine is not None and not active_edits():  # an engine cannot edit attention
             for sources, options in work:
                 if options.sample:
@@ -291,7 +291,7 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         given = Hypothesis(encoding.ids, log_probability, log_probability, True)
         return TranslationAnswer(source, target, encoding.tokens, given, compute_attention)
 
-    def _answer(self, text: str, hypotheses: Sequence[Hypothesis], now: Snapshot) -> TranslationAnswer:
+    def _answer(self, text: str, hypotheses: Sequence[Hypothesis | LateHypothesis], now: Snapshot) -> TranslationAnswer:
         answers = [
             TranslationAnswer(
                 text,
