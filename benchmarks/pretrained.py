@@ -7,8 +7,9 @@
 open: `saccade.open(folder)` against `AutoTokenizer` and `AutoModel` of transformers, in one process, after all imports.
 generate: greedy continuation of a prompt by a GPT-2 with random weights, by Saccade and by `generate` of transformers
 with its cache. encode: the vectors of a sentence encoder, in padded batches, by torch and by ONNX Runtime with the
-graph that `saccade export --to onnx` writes; both get the same tensors. Everything runs in one thread. Each round
-measures both, in random order, in processor time; the figures are the median, smallest and largest ratio.
+graph that `saccade export --to onnx` writes; both get the same tensors. The ratios depend on the length of the texts.
+It also measures `predict` for one text at a time. Everything runs in one thread. Each round measures both, in random
+order, in processor time; the figures are the median, smallest and largest ratio.
 """
 
 from __future__ import annotations
@@ -126,6 +127,16 @@ def encoding(folder: Path, path: Path, rounds: int) -> None:
             given = [dict(zip(names, (one.numpy() for one in batch), strict=False)) for batch in batches]
             found = ratios(partial(run_graph, session, given), partial(run_network, opened.model, batches), rounds)
             print(f"encoding, {size} at once: speed of ONNX Runtime / torch {median_and_range(found)}")
+    predicting(opened, sorted(texts, key=len)[:64], rounds)
+
+
+def predicting(opened: Any, texts: list[str], rounds: int) -> None:
+    """The milliseconds that one text takes from Python, and in the command line, where no code changes the weights."""
+    for where, is_exclusive in (("from Python", False), ("in the command line", True)):
+        opened.is_exclusive = is_exclusive
+        opened.predict(texts[:1])
+        found = [1000 * seconds(lambda: [opened.predict([text]) for text in texts]) / len(texts) for _ in range(rounds)]
+        print(f"predicting one text {where}: milliseconds {median_and_range(found)}")
 
 
 @torch.inference_mode()
