@@ -363,7 +363,7 @@ def test_a_lone_text_or_path_is_one_input(name: str, monkeypatch: pytest.MonkeyP
     class Echo(str):
         """An answer that is its input, and has no score."""
 
-        score = None
+        is_diverged = False
 
     monkeypatch.setattr(predictor, "parts", lambda self, given: (given,), raising=False)  # a classifier asks its task
     monkeypatch.setattr(predictor, "prepare", lambda self, given, number: given)
