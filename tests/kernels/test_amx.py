@@ -18,9 +18,11 @@ def announced(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> Iterator[Non
     monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
     monkeypatch.setattr(precision.Path, "exists", lambda self: True)
     monkeypatch.setattr(precision.Path, "read_text", lambda self, encoding: "flags: fpu amx_tile")
-    precision.check_narrow_products.cache_clear()
+    for cached in (precision.check_narrow_products, precision._processor_features):
+        cached.cache_clear()
     yield
-    precision.check_narrow_products.cache_clear()
+    for cached in (precision.check_narrow_products, precision._processor_features):
+        cached.cache_clear()
 
 
 @pytest.mark.usefixtures("announced")

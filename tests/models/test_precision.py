@@ -9,7 +9,9 @@ from generators import seq2seq
 from torch import nn
 
 from saccade.errors import UnknownNameError
+from saccade.kernels import precision
 from saccade.kernels.precision import narrow_products, product_type
+from saccade.kernels.vocabulary_loss import vocabulary_loss
 from saccade.models import lower_precision
 
 
@@ -31,6 +33,26 @@ def test_products_are_of_narrow_numbers_and_their_gradients_too() -> None:
     for one, other in zip(found, wide, strict=True):
         assert one.dtype == torch.float32
         torch.testing.assert_close(one, other, rtol=0.05, atol=0.1)
+
+
+@pytest.mark.parametrize("vocabulary", [700, 11])
+def test_a_processor_without_narrow_instructions_computes_nearly_the_same(
+    vocabulary: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(1)
+    x, layer = torch.randn(64, 24, requires_grad=True), nn.Linear(24, vocabulary)
+    targets = torch.randint(vocabulary, (64,))
+    found = []
+    for features in ({"avx512_bf16"}, {"avx512f"}):
+        monkeypatch.setattr(precision, "_processor_features", lambda features=features: features)
+        with narrow_products("cpu"):
+            output = layer(x)
+            loss = vocabulary_loss(x, layer.weight, layer.bias, targets, label_smoothing=0.1) + output.square().sum()
+        found.append([output, loss, *torch.autograd.grad(loss, [x, layer.weight, layer.bias])])
+    for native, emulated in zip(*found, strict=True):
+        torch.testing.assert_close(emulated, native, rtol=0.02, atol=0.1)  # native products are rounded to bf16
+    wide = layer(x)
+    assert (found[0][0] - found[1][0]).abs().max() < (found[0][0] - wide).abs().max()
 
 
 def test_outside_they_are_wide_again() -> None:

@@ -23,7 +23,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from saccade.kernels.precision import product_type, without_autocast
+from saccade.kernels.precision import narrowed, product_type, without_autocast
 
 __all__ = ["vocabulary_loss"]
 
@@ -75,10 +75,10 @@ class _VocabularyLoss(torch.autograd.Function):
         if bias is not None:
             sum_logits = sum_logits + len(features) * bias.sum()
         total = -smoothing / len(weight) * sum_logits
-        narrow_weight = weight.to(products)
+        narrow_weight = narrowed(weight, products)
         rows = max(1, CHUNK_NUMBERS // len(weight))
         for start in range(0, len(features), rows):
-            part = features[start : start + rows].to(products)
+            part = narrowed(features[start : start + rows], products)
             words = targets[start : start + rows]
             logits = (part @ narrow_weight.T).to(weight.dtype)
             if bias is not None:
@@ -89,7 +89,7 @@ class _VocabularyLoss(torch.autograd.Function):
             sums = exponentials.sum(dim=1, keepdim=True)
             total = total + (sums.log() + highest - (1 - smoothing) * right).sum()
             if gradient is not None:
-                gradient.add_softmax(start, part, exponentials, sums, narrow_weight)
+                gradient.add_softmax(start, part, exponentials, sums, narrow_weight, products)
         if gradient is not None:
             gradient.subtract_targets(features, weight, targets, smoothing, sum_weight)
             ctx.save_for_backward(gradient.features, gradient.weight, gradient.bias)
@@ -110,12 +110,20 @@ class _Gradient:
         self.weight = torch.zeros_like(weight)
         self.bias = None if bias is None else torch.zeros_like(bias)
 
-    def add_softmax(self, start: int, part: Tensor, exponentials: Tensor, sums: Tensor, weight: Tensor) -> None:
+    def add_softmax(
+        self,
+        start: int,
+        part: Tensor,
+        exponentials: Tensor,
+        sums: Tensor,
+        weight: Tensor,
+        products: torch.dtype,
+    ) -> None:
         """Add softmax = exponentials / sums; the sums divide smaller tensors, not all the exponentials."""
-        narrow = exponentials.to(weight.dtype)
+        narrow = narrowed(exponentials, products)
         self.features[start : start + len(part)] = (narrow @ weight) / sums
-        shares = (part / sums).to(weight.dtype)
-        if weight.dtype == self.weight.dtype:
+        shares = narrowed(part / sums, products)
+        if products == self.weight.dtype:
             self.weight.addmm_(narrow.T, shares)
         else:
             self.weight += narrow.T @ shares
