@@ -99,6 +99,17 @@ def test_a_far_position_is_exact() -> None:
     torch.testing.assert_close(table, torch.tensor(expected))
 
 
+@pytest.mark.parametrize("width", [6, 7, 128])
+def test_positions_that_are_kept_equal_those_that_are_not(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.randn(2, 3, 5, 8)
+    with torch.inference_mode():  # what is kept may be used in training later
+        kept = Sinusoidal(width).table(1000, 40), Rotary(8)(x, 70)
+    monkeypatch.setattr("saccade.attention.positions.KEPT_POSITIONS", 0)
+    computed = Sinusoidal(width).table(1000, 40), Rotary(8)(x, 70)
+    for one, other in zip(kept, computed, strict=True):
+        assert torch.equal(one, other)
+
+
 def test_rotary_by_hand() -> None:
     """The pair (1, 0) at position p becomes (cos p, sin p); the second pair turns 100 times slower."""
     turned = Rotary(4)(torch.tensor([1.0, 1.0, 0.0, 0.0]).expand(1, 1, 3, 4), 5)[0, 0]

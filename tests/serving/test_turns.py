@@ -12,6 +12,7 @@ import httpx
 import pytest
 from servers import Runner
 
+import untrained
 from saccade.serving import Limits, Models
 from saccade.serving.batching import Batcher
 from saccade.serving.computation import client_address
@@ -22,6 +23,8 @@ from saccade.serving.threads import parse_apart
 from saccade.serving.turns import Job, Queue
 from saccade.tasks.base.cost import Cost
 from saccade.tasks.base.model_folder import open_model
+from saccade.tasks.base.search import SearchOptions
+from saccade.tasks.language_model.generation import GenerationOptions
 from toy_language import toy_pairs
 
 SENTENCES = [source for source, _ in toy_pairs(40, seed=11)]
@@ -39,6 +42,36 @@ def served(queue: Queue, count: int, seconds: float = 1.0) -> list[str]:
         queue.charge(first, seconds)
         found.append(first.client)
     return found
+
+
+@pytest.mark.parametrize("task", untrained.EVERY_TASK)
+def test_every_network_can_be_stopped(task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(self: Batcher, *_: Any) -> None:
+        raise Refused(499, "The client has disconnected.")
+
+    monkeypatch.setattr(Batcher, "_check_time", stop)
+    predictor, given = untrained.open_untrained(task, tmp_path / "model")
+    Batcher(predictor, Limits())
+    with pytest.raises(Refused):
+        predictor.predict([given])
+
+
+@pytest.mark.parametrize("task", ["translation", "language-model"])
+def test_a_network_that_writes_can_be_stopped_in_each_step(
+    task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks: list[int] = []
+    monkeypatch.setattr(Batcher, "_check_time", lambda self, *_: checks.append(1))
+    about = untrained.open_untrained(task, tmp_path / "model")[0].task
+    for kind in about.networks:
+        options = GenerationOptions(max_tokens=7) if task == "language-model" else SearchOptions(beam=1)
+        fields = {"position": "rotary"} if (kind, task) == ("transformer", "language-model") else {}
+        folder = untrained.write_untrained(tmp_path / kind, about, options, kind=kind, **fields)
+        predictor = open_model(folder)
+        Batcher(predictor, Limits())
+        checks.clear()
+        (answer,) = predictor.predict(["the cat sees"])
+        assert len(checks) >= len(answer.scored_tokens) > 0, kind
 
 
 def test_clients_take_turns_and_so_do_their_requests() -> None:

@@ -15,6 +15,7 @@ A table has a vector for each position, which is added to the input (lecture 004
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Literal, NamedTuple, get_args
 
@@ -37,6 +38,9 @@ __all__ = [
 ]
 
 How = Literal["add", "concatenate"]
+
+#: The sines and cosines of this many first positions are kept: 1 MB for vectors of width 128.
+KEPT_POSITIONS = 2048
 
 
 class PositionTable(nn.Module):
@@ -107,13 +111,10 @@ class Sinusoidal(PositionTable):
         self.register_buffer("where", torch.zeros(0), persistent=False)  # carries the device
 
     def table(self, first: int, length: int) -> Tensor:
-        angle = _angles(first, length, self.width, self.base, self.where.device)
-        sine, cosine = torch.sin(angle), torch.cos(angle)[:, : self.width // 2]
+        sine, cosine = _sines(first, length, self.width, self.base, self.where.device, torch.float32)
         if not self.interleaved:
-            return torch.cat([sine, cosine], dim=-1).float()
-        table = torch.empty(length, self.width, dtype=angle.dtype, device=angle.device)
-        table[:, 0::2], table[:, 1::2] = sine, cosine
-        return table.float()
+            return torch.cat([sine, cosine[:, : self.width // 2]], dim=-1)
+        return torch.stack([sine, cosine], dim=-1).flatten(-2)[:, : self.width]
 
 
 class Learned(PositionTable):
@@ -188,10 +189,9 @@ class Rotary(nn.Module):
     def forward(self, x: Float[Tensor, "B H N D"], first: int = 0) -> Float[Tensor, "B H N D"]:
         if x.shape[-1] != self.head_width:
             raise ShapeError(f"Rotary positions were made for heads of width {self.head_width}; got {x.shape[-1]}.")
-        angle = _angles(first, x.shape[-2], self.turned_width, self.base, x.device, self.scaling)
         # Half precision is too coarse for the sine of the angle: rotate in float32 at least.
         dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
-        sine, cosine = torch.sin(angle).to(dtype), torch.cos(angle).to(dtype)
+        sine, cosine = _sines(first, x.shape[-2], self.turned_width, self.base, x.device, dtype, self.scaling)
         turned = x[..., : self.turned_width].to(dtype)
         if self.interleaved:
             left, right = turned[..., 0::2], turned[..., 1::2]
@@ -288,12 +288,48 @@ def _slopes(num_heads: int) -> Float[Tensor, " H"]:
     return torch.tensor(slopes)
 
 
+def _sines(
+    first: int,
+    length: int,
+    width: int,
+    base: float,
+    device: torch.device,
+    dtype: torch.dtype,
+    scaling: RotaryScaling | None = None,
+) -> tuple[Float[Tensor, "N D/2"], Float[Tensor, "N D/2"]]:
+    """Return the sines and cosines of the angles ``pos · base^(-2i/D)`` of these positions.
+
+    Those of the first positions are kept for later calls, because each step of a decoder needs one row of them.
+    """
+    if torch.compiler.is_compiling() or first + length > KEPT_POSITIONS:
+        return _computed_sines(first, length, width, base, device, dtype, scaling)
+    with torch.inference_mode(False):  # a later training step may use them
+        sine, cosine = _kept_sines(0, KEPT_POSITIONS, width, base, device, dtype, scaling)
+    return sine[first : first + length], cosine[first : first + length]
+
+
+def _computed_sines(
+    first: int,
+    length: int,
+    width: int,
+    base: float,
+    device: torch.device,
+    dtype: torch.dtype,
+    scaling: RotaryScaling | None,
+) -> tuple[Float[Tensor, "N D/2"], Float[Tensor, "N D/2"]]:
+    angle = _angles(first, length, width, base, device, scaling)
+    return torch.sin(angle).to(dtype), torch.cos(angle).to(dtype)
+
+
+_kept_sines = functools.lru_cache(maxsize=8)(_computed_sines)
+
+
 def _angles(
     first: int, length: int, width: int, base: float, device: torch.device, scaling: RotaryScaling | None = None
 ) -> Float[Tensor, "N D/2"]:
     """Compute ``pos · base^(-2i/D)`` in float64: at position 100,000 a float32 angle is off by a hundredth.
 
-    The angles are computed each time, because ``model.half()`` would round a buffer.
+    The angles are not kept in a buffer of the module, because ``model.half()`` would round it.
     """
     exact = torch.float32 if device.type == "mps" else torch.float64  # mps has no float64
     rate = base ** (-torch.arange(0, width, 2, device=device, dtype=exact) / width)

@@ -15,6 +15,7 @@ large.
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -62,9 +63,8 @@ class Batcher:
         self.limits = limits
         self._quick, self._long = lanes = _Lane(predictor, limits, "quick"), _Lane(predictor, limits, "long")
         self.lanes = {lane.name: lane for lane in lanes}
-        for module in predictor.model.modules():
-            if isinstance(module, nn.Linear):  # every network calls one in each step
-                module.register_forward_pre_hook(self._check_time)
+        for layer in _timed_layers(predictor.model):
+            layer.register_forward_pre_hook(self._check_time)
 
     @property
     def waiting(self) -> int:
@@ -134,7 +134,7 @@ class Batcher:
         return job.computation
 
     def _check_time(self, *_: Any) -> None:
-        """Stop a computation that takes too long or whose client has left. Called before each linear layer."""
+        """Stop a computation that takes too long or whose client has left. Called before each of the timed layers."""
         for lane in self.lanes.values():
             lane.check_time()
 
@@ -332,6 +332,19 @@ class _Lane:
                     return  # it continues in its next turn
         except StopIteration as end:
             job.computation.set_result(end.value)
+
+
+def _timed_layers(model: nn.Module) -> list[nn.Module]:
+    """The last layer with weights in each block, and those outside of blocks: every network calls some in each step.
+
+    If every layer had a hook, short answers would take a tenth longer.
+    """
+    last: dict[str, nn.Module] = {}
+    for name, module in model.named_modules():
+        if next(module.parameters(recurse=False), None) is not None:
+            block = re.match(r"(.*?\.)?\d+\.", name)  # the path up to the first number, such as encoder.0.
+            last[block[0] if block else name] = module
+    return list(last.values())
 
 
 def _busy(why: str, patience: float) -> Refused:
