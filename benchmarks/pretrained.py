@@ -8,8 +8,9 @@ open: `saccade.open(folder)` against `AutoTokenizer` and `AutoModel` of transfor
 generate: greedy continuation of a prompt by a GPT-2 with random weights, by Saccade and by `generate` of transformers
 with its cache. encode: the vectors of a sentence encoder, in padded batches, by torch and by ONNX Runtime with the
 graph that `saccade export --to onnx` writes; both get the same tensors. The ratios depend on the length of the texts.
-It also measures `predict` for one text at a time. Everything runs in one thread. Each round measures both, in random
-order, in processor time; the figures are the median, smallest and largest ratio.
+It also measures `predict` for one text at a time, and `--engine onnx` against torch, from texts to vectors. Everything
+runs in one thread. Each round measures both, in random order, in processor time; the figures are the median, smallest
+and largest ratio.
 """
 
 from __future__ import annotations
@@ -128,6 +129,17 @@ def encoding(folder: Path, path: Path, rounds: int) -> None:
             found = ratios(partial(run_graph, session, given), partial(run_network, opened.model, batches), rounds)
             print(f"encoding, {size} at once: speed of ONNX Runtime / torch {median_and_range(found)}")
     predicting(opened, sorted(texts, key=len)[:64], rounds)
+    fast = saccade.open(folder, engine="onnx")
+    opened.is_exclusive = fast.is_exclusive = True
+    each = {"one at a time": [[text] for text in texts[:64]], "all at once": [texts]}
+    for how, parts in each.items():
+        found = ratios(partial(predicted, fast, parts), partial(predicted, opened, parts), rounds)
+        print(f"predict, {how}: speed of --engine onnx / torch {median_and_range(found)}")
+
+
+def predicted(opened: Any, parts: list[list[str]]) -> None:
+    for part in parts:
+        opened.predict(part)
 
 
 def predicting(opened: Any, texts: list[str], rounds: int) -> None:

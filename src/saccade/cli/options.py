@@ -57,8 +57,9 @@ Precision = Annotated[str, typer.Option(help="Precision of matrix products: fp32
 Engine = Annotated[
     str,
     typer.Option(
-        help="Library that runs the model: torch, ctranslate2, transformers, or auto (torch; ctranslate2 for int8, and "
-        "if predict reads a large file; transformers for models that Saccade's own networks cannot represent)."
+        help="Library that runs the model: torch, ctranslate2, onnx, transformers, or auto (torch; ctranslate2 for "
+        "int8, and if predict reads a large file; transformers for models that Saccade's own networks cannot "
+        "represent)."
     ),
 ]
 Workers = Annotated[int, typer.Option(help="Number of CPU processes among which inputs are divided.", min=1, max=256)]

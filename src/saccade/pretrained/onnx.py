@@ -7,8 +7,12 @@ for the tokens before them. A language model, which has no source, has only the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -34,7 +38,7 @@ from saccade.models.tagger import Tagger, TransformerTaggerConfig
 from saccade.models.transformer import CrossDecoder
 from saccade.models.transformer_layers import decoder_masks
 
-__all__ = ["Graph", "graphs", "kept_names"]
+__all__ = ["Graph", "graphs", "kept_names", "write_graph"]
 
 #: The sizes of the example that a graph is traced with. All are different, so that no axis can be mistaken for another.
 BATCH, TOKENS, PAST, SOURCE = 2, 3, 5, 7
@@ -71,6 +75,39 @@ def graphs(network: nn.Module, *, has_types: bool = False) -> dict[str, Graph]:
         output = "vectors" if isinstance(network, SentenceEncoder) else "logits"
         return {"model": _tokens(network, output, has_types=has_types)}
     raise OptionError(f"The network {type(network).__name__} cannot be exported to ONNX.")
+
+
+def write_graph(graph: Graph, path: Path) -> None:
+    """Trace a graph and write it; if the weights are too large for one file, they go into a second file."""
+    module = graph.module.eval()
+    with _quietly():
+        torch.onnx.export(
+            module,
+            graph.examples,
+            path,
+            dynamo=True,
+            dynamic_shapes=graph.axes,
+            input_names=list(graph.inputs),
+            output_names=list(graph.outputs),
+            external_data=sum(one.numel() for one in module.parameters()) > 1 << 28,
+            verbose=False,
+        )
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Silence the exporter's remarks about missing packages and changed names."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir", "torch.export")]
+    levels = [one.level for one in loggers]
+    try:
+        for one in loggers:
+            one.setLevel(logging.ERROR)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for one, level in zip(loggers, levels, strict=True):
+            one.setLevel(level)
 
 
 def kept_names(layers: int, kind: str) -> list[str]:

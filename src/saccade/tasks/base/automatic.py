@@ -33,7 +33,7 @@ def faster(opened: Predictor, inputs: Sequence[Any], options: dict[str, Any]) ->
     ):
         return opened, ""
     try:
-        engine = opened.open_engine(opened.bundle, opened.device, "fp32", 1)
+        engine = opened.open_engine("ctranslate2", opened.bundle, opened.device, "fp32", 1)
         other = type(opened)(opened.bundle, opened.device, engine=engine)
         theirs, ours = (_texts(one, inputs[:CHECKED], options) for one in (other, opened))
     except SaccadeError as error:  # it cannot express the network, or has no room for an input

@@ -16,20 +16,21 @@ import torch
 from torch import nn
 
 from saccade.decoding import Hypothesis, LateHypothesis
-from saccade.errors import DivergedError, OptionError, StaleTraceError, UnknownNameError
+from saccade.errors import DivergedError, OptionError, UnknownNameError
 from saccade.extras import needs_extra
 from saccade.pretrained.ctranslate2 import LONGEST, SpecialEntries, specification
 from saccade.tasks.base.search import SearchOptions, longest_output
-from saccade.tasks.base.snapshot import Snapshot, checksums
+from saccade.tasks.base.snapshot import Snapshot, check_copied, checksums
 from saccade.tasks.base.task import Task
 from saccade.text import Tokenizer
 
 __all__ = ["Engine", "TranslationEngine", "chosen_engine", "marks_of", "specified"]
 
-Engine = Literal["torch", "ctranslate2", "transformers"]
+Engine = Literal["torch", "ctranslate2", "onnx", "transformers"]
 _PRECISIONS = {"fp32": "float32", "bf16": "bfloat16", "int8": "int8"}
 #: The number of tokens that CTranslate2 decodes at once, over all hypotheses of a beam, and the fewest source tokens.
-_BATCH_TOKENS, _FEWEST_TOKENS = 4096, {"fp32": 2048, "bf16": 2048, "int8": 512}
+#: In int8, products are so fast that what else has to fit into the processor's cache decides.
+_BATCH_TOKENS = {"fp32": (4096, 2048), "bf16": (4096, 2048), "int8": (1024, 256)}
 #: The number of tokens that it scores at once. Larger batches are slower, because it keeps the logits of all of them.
 _SCORED_TOKENS = 128
 #: A rule of thumb, not a guarantee: trained networks stay far below this size, and larger weights may make numbers
@@ -46,8 +47,8 @@ def chosen_engine(engine: str, precision: str) -> Engine | None:
         if one == engine:
             if one == "torch" and precision == "int8":
                 raise OptionError("int8 needs --engine ctranslate2; torch computes in fp32 and bf16.")
-            if one == "transformers" and precision != "fp32":
-                raise OptionError(f"--engine transformers computes in fp32, not in {precision}.")
+            if one in ("onnx", "transformers") and precision != "fp32":
+                raise OptionError(f"--engine {one} computes in fp32, not in {precision}.")
             return one  # type: ignore[no-any-return]
     raise UnknownNameError("engine", engine, ("auto", *get_args(Engine)))
 
@@ -74,6 +75,8 @@ def specified(task: Task, network: nn.Module) -> Any:
 class TranslationEngine:
     """A translation network that CTranslate2 runs."""
 
+    name = "CTranslate2"
+
     def __init__(self, task: Task, network: nn.Module, device: str, precision: str, workers: int = 1) -> None:
         with needs_extra("engines", "--engine ctranslate2"):
             import ctranslate2
@@ -81,7 +84,8 @@ class TranslationEngine:
             raise OptionError(f"--engine ctranslate2 runs on cpu and cuda, not on {device}.")
         _check_sizes(network)
         self._arguments = task, network, device, precision, workers
-        self._fewest = _FEWEST_TOKENS.get(precision, _BATCH_TOKENS)
+        compute_type = _compute_type(precision)
+        self._batch_tokens, self._fewest_tokens = _BATCH_TOKENS[precision]
         self._network = network  # whose positions limit the length of an output
         words = task.state.vocabularies()
         source, target = words["source"], words["target"]
@@ -97,7 +101,7 @@ class TranslationEngine:
             self._translator = ctranslate2.Translator(
                 folder,
                 device=device.partition(":")[0],
-                compute_type=_compute_type(precision),
+                compute_type=compute_type,
                 inter_threads=workers,
                 intra_threads=max(1, torch.get_num_threads() // workers),
             )
@@ -109,8 +113,7 @@ class TranslationEngine:
 
     def check_unchanged(self, now: Snapshot) -> None:
         """Raise an error if the weights of the model have changed since CTranslate2 copied them."""
-        if now.checksums not in (None, self._checksums):
-            raise StaleTraceError("The weights have changed since CTranslate2 copied them; open the model again.")
+        check_copied(now, self._checksums, self.name)
 
     def search(
         self, sources: Sequence[list[int]], options: SearchOptions, reads_scores: bool = True
@@ -121,10 +124,11 @@ class TranslationEngine:
         when the first one is read, which together takes longer. If tokens are barred, CTranslate2 shares their
         probability among the others, which our scores do not; the scores are then computed again, without the search.
         """
-        limits = [longest_output(self._network, len(source), options) for source in sources]
-        for source in sources:
-            if len(source) > LONGEST:
-                raise OptionError(f"A text has {len(source):,} tokens; --engine ctranslate2 reads at most {LONGEST:,}.")
+        lengths = set(map(len, sources))
+        if max(lengths, default=0) > LONGEST:
+            raise OptionError(f"A text has {max(lengths):,} tokens; --engine ctranslate2 reads at most {LONGEST:,}.")
+        longest = {length: longest_output(self._network, length, options) for length in lengths}
+        limits = [longest[len(source)] for source in sources]
         is_greedy = options.beam == 1
         scored = not is_greedy or (reads_scores and not self._barred)
         found = self._translate(sources, options, max(limits, default=1), scored)
@@ -180,7 +184,7 @@ class TranslationEngine:
             max_decoding_length=most,
             min_decoding_length=0,
             max_input_length=0,  # texts are never cut
-            max_batch_size=max(self._fewest, _BATCH_TOKENS // options.beam),
+            max_batch_size=max(self._fewest_tokens, self._batch_tokens // options.beam),
             batch_type="tokens",
             return_scores=scored,
             return_end_token=True,
@@ -188,17 +192,19 @@ class TranslationEngine:
         )
         return [
             [
-                self._hypothesis(tokens, score, options)
+                self._hypothesis(tokens, score, options.length_penalty)
                 for tokens, score in zip(one.hypotheses, one.scores if scored else [math.nan], strict=True)
             ]
             for one in results
         ]
 
-    def _hypothesis(self, tokens: list[str], score: float, options: SearchOptions) -> Hypothesis:
-        ids = [self._ids[token] for token in tokens]
-        finished = ids[-1:] == [self._end]
-        length = max(1, len(ids))
-        return Hypothesis(ids[:-1] if finished else ids, score * length**options.length_penalty, score, finished)
+    def _hypothesis(self, tokens: list[str], score: float, length_penalty: float) -> Hypothesis:
+        ids = list(map(self._ids.__getitem__, tokens))
+        log_probability = score * max(1, len(ids)) ** length_penalty
+        finished = bool(ids) and ids[-1] == self._end
+        if finished:
+            ids.pop()
+        return Hypothesis(ids, log_probability, score, finished)
 
 
 def _check_sizes(network: nn.Module) -> None:

@@ -13,9 +13,10 @@ from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, ClassVar, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from saccade.attention import edit
+from saccade.attention.watching.interventions import active_edits
 from saccade.attention.watching.watch import RowProgress
 from saccade.data.lines import ChosenEncoding, InheritedEncoding, read_lines
 from saccade.data.tables import ChosenSeparator
@@ -25,6 +26,7 @@ from saccade.lens.view import View
 from saccade.models import Config, TransformerConfig, lower_precision
 from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.cost import Cost
+from saccade.tasks.base.encoder_engine import EncoderEngine
 from saccade.tasks.base.snapshot import Snapshot
 from saccade.tasks.base.task import Bundle, Evaluation
 from saccade.tasks.base.workers import Workers
@@ -48,6 +50,7 @@ class Predictor(ABC):
     formats: ClassVar[Mapping[str, Callable[[Any], str]]] = {}
     scoring: ClassVar[type[Config]] = NoOptions  # further options of ``evaluate``
     takes_workers: ClassVar[bool] = False  # whether several processes can share the inputs
+    encodes_texts: ClassVar[bool] = False  # whether the network turns each text into one vector, as EncoderEngine does
     streams: ClassVar[bool] = False  # whether an answer can be shown while it is generated
     takes_lines: ClassVar[bool] = False  # whether a line of a file can be an input
     reads: ClassVar[bool] = False  # whether ``view_input`` takes a text of any length
@@ -77,8 +80,16 @@ class Predictor(ABC):
         self._read_otherwise: dict[str, Any] = {}
 
     @classmethod
-    def open_engine(cls, bundle: Bundle, device: str, precision: str, workers: int) -> Any:
-        """Open an engine other than torch for the texts that this model generates. Raises an error if there is none."""
+    def open_engine(cls, engine: str, bundle: Bundle, device: str, precision: str, workers: int) -> Any:
+        """Open CTranslate2 ("ctranslate2") or ONNX Runtime ("onnx") to compute the answers of this model. Raises an
+        error if it does not support such models."""
+        if engine == "onnx":
+            if cls.encodes_texts:
+                return EncoderEngine(bundle.model, device, precision, workers)
+            raise OptionError(
+                f"--engine onnx does not apply to {bundle.task.name} models; it only applies to Transformers for "
+                "classification or sentence similarity."
+            )
         raise OptionError(
             f"Neither --engine ctranslate2 nor int8 applies to {bundle.task.name} models; they only apply to models "
             f"that generate text."
@@ -87,7 +98,18 @@ class Predictor(ABC):
     @property
     def engine_name(self) -> str:
         """The name of the library that computes the answers."""
-        return self.bundle.engine if self._engine is None else "CTranslate2"
+        return self.bundle.engine if self._engine is None else self._engine.name
+
+    def network_for(self, now: Snapshot) -> nn.Module:
+        """Return what computes answers: the network, or an engine that is called like it and has the same weights.
+
+        Edits of attention only apply to the network.
+        """
+        if self._engine is None or active_edits():
+            return self.model
+        self._engine.check_unchanged(now)
+        network: nn.Module = self._engine
+        return network
 
     @property
     def plural(self) -> str:
@@ -349,7 +371,9 @@ class Predictor(ABC):
         self, examples: Sequence[Any], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> Evaluation:
         """Score the model on examples from ``DataReader.read_for_scoring``."""
-        evaluation: Evaluation = self.task.evaluate(self.model, self.task.encode(examples), self.chosen(options))
+        evaluation: Evaluation = self.task.evaluate(
+            self.network_for(Snapshot(self)), self.task.encode(examples), self.chosen(options)
+        )
         return evaluation
 
     # --- comparing answers before and after a change ---

@@ -16,7 +16,7 @@ from saccade.attention.watching.interventions import active_edits, under_edits
 from saccade.attention.weights import Weights
 from saccade.errors import StaleTraceError
 
-__all__ = ["Later", "Snapshot", "checksums"]
+__all__ = ["Later", "Snapshot", "check_copied", "checksums"]
 
 #: The types of attributes, besides tensors and modules, that decide how a module computes.
 HELD = str, float, FunctionType, Score, Weights
@@ -65,6 +65,8 @@ class Later(Generic[Result]):
     """A computation that an answer does only when needed, such as its attention. It needs the model, so it is not
     pickled: ``LeftBehind`` takes its place."""
 
+    __slots__ = ("_compute", "_snapshot")
+
     def __init__(self, snapshot: Snapshot, compute: Callable[[], Result]) -> None:
         self._snapshot, self._compute = snapshot, compute
 
@@ -105,6 +107,12 @@ def _fingerprint(model: nn.Module, is_exclusive: bool) -> list[Any]:
 def checksums(model: nn.Module) -> dict[str, int]:
     """Return a checksum of every weight, by name."""
     return {name: _checksum(tensor) for name, tensor in _tensors(model)}
+
+
+def check_copied(now: Snapshot, copied: dict[str, int], engine: str) -> None:
+    """Raise an error if the weights have changed since an engine copied those with these checksums."""
+    if now.checksums not in (None, copied):
+        raise StaleTraceError(f"The weights have changed since {engine} copied them; open the model again.")
 
 
 def _tensors(model: nn.Module) -> list[tuple[str, Tensor]]:

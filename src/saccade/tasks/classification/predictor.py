@@ -47,6 +47,7 @@ class ClassificationPredictor(TextInputPredictor):
     input_types = (str, list, tuple)
     input_name = "a text or two texts"
     reads = True
+    encodes_texts = True
     kept_part = "first"
     at_once = 500
     in_order = LABEL_FIRST
@@ -201,7 +202,7 @@ class ClassificationPredictor(TextInputPredictor):
 
     def answer(self, inputs: Sequence[str], options: Any, now: Snapshot) -> list[ClassificationAnswer]:
         texts = self._encode(inputs)
-        found = torch.cat(self.task.probabilities(self.model, texts)).tolist()
+        found = torch.cat(self.task.probabilities(self.network_for(now), texts)).tolist()
         return [self._answer(text, scores, now) for text, scores in zip(texts, found, strict=True)]
 
     def token_scores(self, given: str, answer: Answer) -> list[float]:

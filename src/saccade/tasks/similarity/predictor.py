@@ -30,6 +30,7 @@ class SimilarityPredictor(TextInputPredictor):
     input_types = (str, list, tuple)
     input_name = "a text or two texts"
     reads = True
+    encodes_texts = True
     task: Similarity
 
     @property
@@ -74,7 +75,7 @@ class SimilarityPredictor(TextInputPredictor):
     def answer(
         self, inputs: Sequence[tuple[tuple[str, ...], list[list[int]]]], options: Any, now: Snapshot
     ) -> list[SimilarityAnswer]:
-        vectors = iter(self.task.vectors(self.model, [ids for _, both in inputs for ids in both]))
+        vectors = iter(self.task.vectors(self.network_for(now), [ids for _, both in inputs for ids in both]))
         answers = []
         for texts, ids in inputs:
             found = [next(vectors) for _ in texts]

@@ -74,7 +74,9 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
             self.at_once = ENGINE_AT_ONCE
 
     @classmethod
-    def open_engine(cls, bundle: Bundle, device: str, precision: str, workers: int) -> TranslationEngine:
+    def open_engine(cls, engine: str, bundle: Bundle, device: str, precision: str, workers: int) -> TranslationEngine:
+        if engine != "ctranslate2":
+            super().open_engine(engine, bundle, device, precision, workers)  # which raises an error
         return TranslationEngine(bundle.task, bundle.model, device, precision, workers)
 
     def read_file(self, path: Path) -> tuple[list[str], str]:

@@ -3,10 +3,7 @@ the outputs with Saccade's."""
 
 from __future__ import annotations
 
-import logging
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,7 +20,7 @@ from saccade.models.classifier import Classifier
 from saccade.models.tagger import Tagger, in_one_row
 from saccade.models.vit import VisionEncoder
 from saccade.models.word_reader import mean_of_pieces
-from saccade.pretrained.onnx import Graph, graphs, kept_names
+from saccade.pretrained.onnx import Graph, graphs, kept_names, write_graph
 from saccade.tasks.base.exporting.files import Export, vocabulary_files
 from saccade.tasks.base.exporting.inputs import (
     after_start,
@@ -54,7 +51,7 @@ def to_onnx(bundle: Bundle, inputs: Sequence[str]) -> Export:
         sessions = {}
         for name, graph in parts.items():
             path = Path(folder) / f"{name}.onnx"
-            _write(graph, path)
+            write_graph(graph, path)
             files |= {one.name: one.read_bytes() for one in Path(folder).glob(f"{name}.onnx*")}
             sessions[name] = partial(_run, onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]))
         difference = _difference(bundle, sessions, inputs)
@@ -63,39 +60,6 @@ def to_onnx(bundle: Bundle, inputs: Sequence[str]) -> Export:
     opened = next(iter(parts))
     use = f'onnxruntime.InferenceSession("{opened}.onnx")'
     return Export({**files, **vocabulary_files(bundle)}, checked, use, tuple(_notes(bundle, parts)))
-
-
-def _write(graph: Graph, path: Path) -> None:
-    """Trace a graph and write it; if the weights are too large for one file, they go into a second file."""
-    module = graph.module.eval()
-    with _quietly():
-        torch.onnx.export(
-            module,
-            graph.examples,
-            path,
-            dynamo=True,
-            dynamic_shapes=graph.axes,
-            input_names=list(graph.inputs),
-            output_names=list(graph.outputs),
-            external_data=sum(one.numel() for one in module.parameters()) > 1 << 28,
-            verbose=False,
-        )
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """Silence the exporter's remarks about missing packages and changed names."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir", "torch.export")]
-    levels = [one.level for one in loggers]
-    try:
-        for one in loggers:
-            one.setLevel(logging.ERROR)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        for one, level in zip(loggers, levels, strict=True):
-            one.setLevel(level)
 
 
 def _run(session: Any, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
