@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -13,8 +11,7 @@ from torch import Tensor
 __all__ = ["Hypothesis", "LateHypothesis", "penalised"]
 
 
-@dataclass(frozen=True)
-class Hypothesis:
+class Hypothesis(NamedTuple):
     """A token sequence that a model generated, and its score.
 
     `tokens` includes neither the start token nor the end token. The length in the formula of `score` counts the end
@@ -38,6 +35,8 @@ class Hypothesis:
 class LateHypothesis:
     """A generated sequence like a `Hypothesis`, whose score is computed when it is first read."""
 
+    __slots__ = ("_compute", "_length_penalty", "_place", "_scored", "finished", "tokens")
+
     def __init__(
         self, tokens: list[int], finished: bool, length_penalty: float, compute: Callable[[], list[float]], place: int
     ) -> None:
@@ -47,18 +46,21 @@ class LateHypothesis:
         self._length_penalty = length_penalty
         self._compute = compute
         self._place = place
+        self._scored: Hypothesis | None = None
 
-    @cached_property
+    @property
     def scored(self) -> Hypothesis:
         """The same sequence with its score."""
-        log_probability = self._compute()[self._place]
-        length = max(1, len(self.tokens) + self.finished)
-        score = penalised(log_probability, length, self._length_penalty)
-        return Hypothesis(self.tokens, log_probability, score, self.finished)
+        if self._scored is None:
+            log_probability = self._compute()[self._place]
+            length = max(1, len(self.tokens) + self.finished)
+            score = penalised(log_probability, length, self._length_penalty)
+            self._scored = Hypothesis(self.tokens, log_probability, score, self.finished)
+        return self._scored
 
     @property
     def is_scored(self) -> bool:
-        return "scored" in vars(self)
+        return self._scored is not None
 
     @property
     def log_probability(self) -> float:

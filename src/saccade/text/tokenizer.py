@@ -128,7 +128,7 @@ class Tokenizer:
 
     def _checked(self, ids: Iterable[int]) -> list[int]:
         """Return the ids as a list; raise an error if one of them is not in the vocabulary."""
-        given = list(ids)
+        given = ids if isinstance(ids, list) else list(ids)
         if given and not 0 <= min(given) <= max(given) < len(self._tokens):
             for id in given:
                 self.token(id)

@@ -11,7 +11,6 @@ import base64
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -110,7 +109,7 @@ def _to_json(value: Any) -> Any:
         data = base64.b64encode(array.tobytes()).decode()
         return {"tensor": data, "type": str(array.dtype), "shape": list(array.shape)}
     if isinstance(value, Hypothesis):
-        return asdict(value)
+        return value._asdict()
     if isinstance(value, tuple):
         return {"tuple": [_to_json(one) for one in value]}
     return [_to_json(one) for one in value] if isinstance(value, list) else value
