@@ -103,7 +103,8 @@ def test_a_picture_is_a_file(running: Running) -> None:
         ("sorter", b'{"text": "a"}\n{"words": "a"}\n', 400, "The file, line 2: there is no column 'text'"),
         ("sorter", b"the cat\n" * 129, 413, "Send them in several requests, or use saccade predict"),
         ("tagger", b"the\ncat\n", 400, "send the inputs as JSON to /api/models/tagger/predict instead."),
-        ("shapes", b"digits:1", 400, "picture"),
+        ("shapes", b"digits:1", 400, "never opens files that a request names"),
+        ("shapes", b"image\ttext\na.png\tone\n", 400, "reads no lists or tables of pictures"),
     ],
 )
 def test_a_bad_file_is_refused(name: str, content: bytes, status: int, said: str, client: httpx.Client) -> None:

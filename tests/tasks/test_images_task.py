@@ -1,5 +1,6 @@
 """Image classification as people use it: files, a short training, pictures in, classes and overlays out."""
 
+import gzip
 import io
 import json
 import math
@@ -16,7 +17,8 @@ import saccade
 from saccade.cli.main import main
 from saccade.cli.options import examples_of
 from saccade.data.images import LabelledImage
-from saccade.errors import FileError, OptionError
+from saccade.data.picture_folders import PICTURES
+from saccade.errors import FileError, OptionError, SaccadeError
 from saccade.models import VisionConfig
 from saccade.tasks.base.data import Splits
 from saccade.tasks.base.image_augmentation import ImageSettings, augment
@@ -139,6 +141,56 @@ def test_a_folder_that_can_be_scored_can_be_predicted(model, tmp_path):
     found, said = model.read_file(idx)  # not the training images, which the model has seen
     assert np.array_equal([image.pixels[..., 0] for image in found], pixels)
     assert said == f"images of the test part, {idx / 't10k-images-idx3-ubyte'}"
+
+
+def image_files(folder):
+    """The same images in each format that training reads: name, content, and their number."""
+    pixels = spots(3, seed=1)[0]
+    idx = b"\0\0\x08\x03" + b"".join(size.to_bytes(4, "big") for size in pixels.shape) + pixels.tobytes()
+    yield "a.idx", idx, 3
+    yield "a-ubyte.gz", gzip.compress(idx), 3
+    for name, save in (("a.npz", np.savez), ("packed.npz", np.savez_compressed)):
+        save(folder / name, images=pixels, labels=[0, 1, 2])
+        yield name, (folder / name).read_bytes(), 3
+    for suffix in PICTURES:
+        name = f"a{suffix}"
+        Image.fromarray(pixels[0]).save(folder / name, **({"lossless": True} if suffix == ".webp" else {}))
+        yield name, (folder / name).read_bytes(), 1
+
+
+def test_a_file_of_images_is_read_alike_everywhere(model, tmp_path):
+    """From a file with a name, from standard input, and by the server, which only decodes PNG and JPEG pictures."""
+    for name, content, count in image_files(tmp_path):
+        path = tmp_path / name
+        path.write_bytes(content)
+        named = [image.pixels for image in model.read_file(path)[0]]
+        streamed, said = model.read_stream(io.BytesIO(content))
+        assert len(named) == count
+        assert np.array_equal([image.pixels for image in streamed], named), name
+        assert said.startswith("images" if count == 3 else "pictures"), name
+        if path.suffix in PICTURES and path.suffix not in (".png", ".jpg", ".jpeg"):
+            with pytest.raises(SaccadeError, match="send a PNG or JPEG file"):
+                model.read_bytes(content)
+        else:
+            sent, _ = model.read_bytes(gzip.decompress(content) if name.endswith("gz") else content)
+            assert np.array_equal([image.pixels for image in sent], named), name
+            assert [image.where for image in sent] == (
+                ["image 1", "image 2", "image 3"] if count == 3 else ["the image"]
+            )
+
+
+def test_the_server_opens_no_files_that_a_request_names(model, run, monkeypatch):
+    monkeypatch.chdir(run)
+    listed = b"test.npz:1\n"
+    assert len(model.read_stream(io.BytesIO(listed))[0]) == 1
+    with pytest.raises(FileError, match="never opens files that a request names"):
+        model.read_bytes(listed)
+
+
+def test_a_sent_file_cannot_fill_the_memory(model, tmp_path):
+    np.savez_compressed(tmp_path / "a.npz", images=np.zeros((17, 1024, 1024), dtype=np.uint8))
+    with pytest.raises(FileError, match=r"The file has 17,825,\d+ bytes of images; the limit is 16,777,216"):
+        model.read_bytes((tmp_path / "a.npz").read_bytes())
 
 
 def test_a_picture_of_another_size_is_fitted_and_it_says_so(model, tmp_path):

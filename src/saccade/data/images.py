@@ -8,6 +8,7 @@ checked before anything is decompressed, so that a small file cannot exhaust mem
 from __future__ import annotations
 
 import hashlib
+import re
 import struct
 import zipfile
 from collections import Counter
@@ -39,6 +40,7 @@ __all__ = [
     "Shape",
     "describe_images",
     "describe_shape",
+    "image_suffix",
     "one_shape",
     "picture_shape",
     "read_idx",
@@ -67,6 +69,18 @@ GREY_MODES = ("1", "L", "LA", "I", "I;16", "F")
 
 #: The magic numbers of idx files with bytes in three dimensions, and in one.
 IDX_IMAGES, IDX_LABELS = 0x803, 0x801
+#: How files of each format begin.
+_BEGINNINGS = {
+    ".png": rb"\x89PNG\r\n",
+    ".jpg": rb"\xff\xd8\xff",
+    ".bmp": rb"BM....\0\0\0\0",
+    ".gif": rb"GIF8[79]a",
+    ".webp": rb"RIFF....WEBP",
+    ".ppm": rb"P[1-6]\r?\n",
+    ".tif": rb"II\*\0|MM\0\*",
+    ".npz": rb"PK\x03\x04",
+    ".idx": re.escape(struct.pack(">I", IDX_IMAGES)),
+}
 
 
 class Fitting(NamedTuple):
@@ -117,6 +131,14 @@ def read_images(
     return read_idx(images, labels)
 
 
+def image_suffix(path: Path) -> str | None:
+    """Return the suffix of the format in which a file without a name holds images, or None if it does not."""
+    with open_bytes(path) as stream:
+        beginning = stream.read(16)
+    matching = (suffix for suffix, form in _BEGINNINGS.items() if re.match(form, beginning, re.DOTALL))
+    return next(matching, None)
+
+
 # --- idx ---------------------------------------------------------------------------------------------------
 
 
@@ -156,9 +178,9 @@ def _idx_values(stream: IO[bytes], path: Path, magic: int, what: str) -> UInt8[n
     return np.frombuffer(values, dtype=np.uint8).reshape(shape)
 
 
-def _check_size(where: str | Path, size: int, side: int) -> None:
-    if size > MOST_BYTES:
-        raise FileError(f"{where} has {size:,} bytes of images; the limit is {MOST_BYTES:,}.")
+def _check_size(where: str | Path, size: int, side: int, most_bytes: int = MOST_BYTES) -> None:
+    if size > most_bytes:
+        raise FileError(f"{where} has {size:,} bytes of images; the limit is {most_bytes:,}.")
     if side > LARGEST_SIDE:
         raise FileError(f"{where} has an image of {side:,} pixels along one side; the limit is {LARGEST_SIDE:,}.")
 
@@ -172,11 +194,14 @@ def read_npz(path: Path, labels: str = "labels") -> list[LabelledImage]:
     return _labelled(pixels, texts, path)
 
 
-def read_npz_arrays(path: Path, labels: str | None) -> tuple[UInt8[np.ndarray, "n H W C"], list[str]]:
-    """Read the array ``images`` and, unless ``labels`` is None, the labels or texts in the array with that name."""
+def read_npz_arrays(
+    path: Path, labels: str | None, most_bytes: int = MOST_BYTES
+) -> tuple[UInt8[np.ndarray, "n H W C"], list[str]]:
+    """Read the array ``images`` and, unless ``labels`` is None, the labels or texts in the array with that name.
+    ``most_bytes`` is the largest size of all arrays after decompression."""
     try:
         with zipfile.ZipFile(path) as packed:
-            _check_size(path, sum(entry.file_size for entry in packed.infolist()), 1)
+            _check_size(path, sum(entry.file_size for entry in packed.infolist()), 1, most_bytes)
         with np.load(path, allow_pickle=False) as arrays:
             for name in ["images", *([] if labels is None else [labels])]:
                 if name not in arrays:

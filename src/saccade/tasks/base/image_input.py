@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from saccade.data.images import (
     Fitting,
     Pixels,
     describe_shape,
+    image_suffix,
     picture_shape,
     read_idx_array,
     read_npz_arrays,
@@ -41,6 +43,8 @@ TOKENS = 256
 SAMPLES = 24
 #: The maximum number of pixels in all pictures of one request together.
 MOST_PIXELS = 4 * MOST_SIDE**2
+#: The maximum size, after decompression, of the images in an .npz file that is sent to the server.
+MOST_SENT = 16 << 20
 _NUMBERED = re.compile(r"(?P<file>.+):(?P<number>\d+)")
 
 
@@ -129,13 +133,34 @@ class ImageInputPredictor(Predictor):
         return found, f"pictures, {said}"
 
     def read_unnamed(self, path: Path) -> tuple[list[Any], str]:
-        return [self.parse(name) for name in read_texts(path)[0]], "one image name per line"
+        """Read a picture or a file of images, recognised by how it begins; otherwise, one image name per line."""
+        kind = image_suffix(path)
+        if kind is None:
+            return [self.parse(name) for name in read_texts(path)[0]], "one image name per line"
+        found, how = self.read_file(path.rename(path.with_suffix(kind)))
+        return _numbered(found), how
 
     def read_bytes(self, content: bytes) -> tuple[list[Any], str]:
-        """Read one picture, a PNG or JPEG file."""
-        value = {"png": base64.b64encode(content).decode()}
-        self.check_request([value])
-        return [self.from_json(value)], "one picture"
+        return self.read_stream(BytesIO(content), "The file", self._read_sent)
+
+    def _read_sent(self, path: Path) -> tuple[list[Any], str]:
+        """Read a PNG or JPEG picture, or the images in an idx or .npz file. Other formats have more dangerous
+        decoders, and names of files are refused: a client could ask for any file of the server."""
+        kind = image_suffix(path)
+        if kind is None:
+            raise FileError(
+                "The file must be a picture (PNG or JPEG), or an idx or .npz file of images. The server never opens "
+                "files that a request names, so it reads no lists or tables of pictures: send the pictures themselves."
+            )
+        if kind == ".npz":
+            arrays = read_npz_arrays(path, None, MOST_SENT)[0]
+        elif kind == ".idx":
+            arrays = read_idx_array(path, IDX_IMAGES, "images")[..., None]
+        else:
+            value = {"png": base64.b64encode(path.read_bytes()).decode()}
+            self.check_request([value])
+            return [self.from_json(value)], "one picture"
+        return _numbered([self._check_shape(InputImage(image, "The file")) for image in arrays]), "images"
 
     # --- images in JSON requests ---
 
@@ -220,6 +245,11 @@ class ImageInputPredictor(Predictor):
     def builtin_images(self) -> Sequence[Pixels]:
         """Return the built-in images, which ``digits:1`` and so on refer to."""
         return [image.pixels for image in read_digits()]
+
+
+def _numbered(images: Sequence[InputImage]) -> list[InputImage]:
+    """Name images of a file without a name by their numbers."""
+    return [replace(image, where=f"image {number}") for number, image in enumerate(images, start=1)]
 
 
 def describe_image(pixels: Pixels, patches: VisionConfig | None) -> dict[str, Any]:

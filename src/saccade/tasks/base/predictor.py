@@ -210,16 +210,21 @@ class Predictor(ABC):
         lines = ((number, line) for number, line in read_lines(path) if line.strip())
         return [self._parse_json(line, f"{path}, line {number}") for number, line in lines], "one JSON value per line"
 
-    def read_stream(self, stream: BinaryIO, called: str = "Standard input") -> tuple[list[Any], str]:
+    def read_stream(
+        self,
+        stream: BinaryIO,
+        called: str = "Standard input",
+        read: Callable[[Path], tuple[list[Any], str]] | None = None,
+    ) -> tuple[list[Any], str]:
         """Return the inputs in a stream and how it was read, as for a file with the same content. ``called`` is the
-        name of the stream in error messages."""
+        name of the stream in error messages; ``read`` reads a copy of the stream, by default with ``read_unnamed``."""
         with TemporaryDirectory() as folder:
             copy = Path(folder) / "input"
             with copy.open("wb") as file:
                 shutil.copyfileobj(stream, file)
             named = re.compile(re.escape(str(copy)) + r"(\.\w+)?")
             try:
-                found, how = self.read_unnamed(copy)
+                found, how = (read or self.read_unnamed)(copy)
             except FileError as error:
                 raise FileError(named.sub(called, str(error))) from None
             return found, named.sub("it", how)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 
 from saccade.data.captions import IN_ORDER, find_picture
-from saccade.data.images import Pixels
+from saccade.data.images import Pixels, image_suffix
 from saccade.data.inputs import read_column, suffix_of
 from saccade.data.lines import suffix
 from saccade.data.paths import column
@@ -64,7 +64,9 @@ class CaptionsPredictor(ImageInputPredictor):
         return super().read_file(path)
 
     def read_unnamed(self, path: Path) -> tuple[list[Any], str]:
-        """Read a table, or one image name in each line. Paths are relative to the current folder."""
+        """Read a table, a file of images, or one image name per line. Paths are relative to the current folder."""
+        if image_suffix(path) is not None:
+            return super().read_unnamed(path)
         how = self.read_as
         trained = suffix(str(self.bundle.data.get("table") or ""))
         kind = suffix_of(
