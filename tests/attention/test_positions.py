@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 from transformers import LlamaConfig, T5Config
 from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.gptj import modeling_gptj
@@ -23,6 +26,7 @@ from saccade.attention import (
     Rotary,
     RotaryScaling,
     Sinusoidal,
+    positions,
 )
 from saccade.errors import OptionError, PositionError, ShapeError
 
@@ -82,9 +86,9 @@ def test_learned_ends_with_a_clear_error() -> None:
 
 def test_positions_survive_half_precision() -> None:
     """The angles of position 4000 need more than bfloat16, or even float32, can hold: a cast model keeps them."""
-    for positions in (Sinusoidal(8), LinearPositions(8, "concatenate")):
-        exact = positions.table(4000, 3)
-        torch.testing.assert_close(positions.to(torch.bfloat16).table(4000, 3), exact, atol=0, rtol=0)
+    for table in (Sinusoidal(8), LinearPositions(8, "concatenate")):
+        exact = table.table(4000, 3)
+        torch.testing.assert_close(table.to(torch.bfloat16).table(4000, 3), exact, atol=0, rtol=0)
     rotary, x = Rotary(8), torch.randn(1, 1, 3, 8)
     exact = rotary(x, 4000)
     torch.testing.assert_close(rotary.to(torch.bfloat16)(x, 4000), exact, atol=0, rtol=0)
@@ -101,13 +105,36 @@ def test_a_far_position_is_exact() -> None:
 
 @pytest.mark.parametrize("width", [6, 7, 128])
 def test_positions_that_are_kept_equal_those_that_are_not(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    x = torch.randn(2, 3, 5, 8)
-    with torch.inference_mode():  # what is kept may be used in training later
-        kept = Sinusoidal(width).table(1000, 40), Rotary(8)(x, 70)
+    x = torch.randn(2, 3, 5, 8, requires_grad=True)
+    positions._kept_sines.cache_clear()
+    with torch.inference_mode():  # what is kept here is used in training next
+        Sinusoidal(width).table(1000, 40), Rotary(8)(x, 70)
+    kept = Sinusoidal(width).table(1000, 40), Rotary(8)(x, 70)
+    kept[1].sum().backward()
     monkeypatch.setattr("saccade.attention.positions.KEPT_POSITIONS", 0)
     computed = Sinusoidal(width).table(1000, 40), Rotary(8)(x, 70)
     for one, other in zip(kept, computed, strict=True):
         assert torch.equal(one, other)
+
+
+def test_tensors_of_a_trace_are_not_kept() -> None:
+    """They would make every later computation fail."""
+    positions._kept_sines.cache_clear()
+    table, rotary, x = Sinusoidal(6), Rotary(8), torch.randn(1, 1, 5, 8)
+    with FakeTensorMode():
+        table.table(0, 5)
+    make_fx(rotary, tracing_mode="fake")(x)
+    torch.func.functionalize(rotary)(x)
+    assert positions._kept_sines.cache_info().currsize == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.trace(rotary, x)
+    torch.export.export(rotary, (x,))
+    plain = rotary(x)
+    with FakeTensorMode() as mode:  # nor is what is kept used there
+        rotary(mode.from_tensor(x))
+    assert type(plain) is torch.Tensor
+    assert type(table.table(0, 5)) is torch.Tensor
 
 
 def test_rotary_by_hand() -> None:

@@ -55,6 +55,27 @@ def test_a_processor_without_narrow_instructions_computes_nearly_the_same(
     assert (found[0][0] - found[1][0]).abs().max() < (found[0][0] - wide).abs().max()
 
 
+@pytest.mark.parametrize("features", [{"avx512_bf16"}, {"avx512f"}])
+@pytest.mark.parametrize("types", [(torch.bfloat16, torch.float32), (torch.bfloat16, torch.bfloat16)])
+def test_numbers_that_are_narrow_already(
+    features: set[str], types: tuple[torch.dtype, torch.dtype], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Narrow features times wide weights, as in a training loop under autocast; and a model in bf16."""
+    monkeypatch.setattr(precision, "_processor_features", lambda: features)
+    torch.manual_seed(1)
+    x = torch.randn(64, 24).to(types[0]).requires_grad_()
+    weight = torch.randn(11, 24).to(types[1]).requires_grad_()
+    targets = torch.randint(11, (64,))
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = vocabulary_loss(x, weight, None, targets, label_smoothing=0.1)
+    with narrow_products("cpu"):
+        product = F.linear(x, weight)
+    found = torch.autograd.grad(loss.float() + product.float().square().mean(), [x, weight])
+    wide = F.cross_entropy(x.float() @ weight.float().T, targets, label_smoothing=0.1, reduction="sum")
+    torch.testing.assert_close(loss.float(), wide, rtol=0.02, atol=0.1)
+    assert [one.dtype for one in found] == list(types)
+
+
 def test_outside_they_are_wide_again() -> None:
     x, layer = torch.randn(3, 7), nn.Linear(7, 11)
     before = layer(x)

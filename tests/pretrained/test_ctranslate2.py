@@ -181,7 +181,7 @@ def test_weights_that_changed_since_they_were_copied_are_an_error(translator: An
     before, expected = opened.predict(FRENCH[:3]), other.predict(FRENCH[:3])
     with torch.no_grad():
         next(opened.model.parameters()).data.mul_(-3)
-    with pytest.raises(StaleTraceError, match="The weights have changed since CTranslate2 copied them"):
+    with pytest.raises(StaleTraceError, match="The model has changed since CTranslate2 copied it"):
         opened.predict(FRENCH[:3])
     assert len(opened.predict(FRENCH[:3], sample=True)) == 3  # torch samples
     assert [one.score for one in before] == pytest.approx([one.score for one in expected], abs=1e-4)
@@ -195,7 +195,7 @@ def test_an_engine_knows_that_weights_changed_before_a_predictor_used_it(transla
     engine = TranslationEngine(bundle.task, bundle.model, "cpu", "fp32")
     with torch.no_grad():
         next(bundle.model.parameters())[3] += 1
-    with pytest.raises(StaleTraceError, match="The weights have changed since CTranslate2 copied them"):
+    with pytest.raises(StaleTraceError, match="The model has changed since CTranslate2 copied it"):
         TranslationPredictor(bundle, engine=engine).predict(FRENCH[:3])
 
 

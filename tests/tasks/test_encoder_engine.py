@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch import nn
 from typer.testing import CliRunner
 
 import saccade
 import untrained
+from saccade.attention.weights import resolve_weights
 from saccade.cli.main import app
 from saccade.errors import OptionError, StaleTraceError
+from saccade.models.classifier import Classifier, TransformerClassifierConfig
+from saccade.pretrained.onnx import run_graph
+from saccade.serving.batching import Batcher
+from saccade.serving.limits import Limits
 from saccade.tasks.base import encoder_engine
 from saccade.tasks.base.encoder_engine import EncoderEngine
 from saccade.tasks.base.predictor import Predictor
+from saccade.tasks.base.snapshot import only_checks
 
 TEXTS = ["the black cat sees the dog.", "dog", "the", "the cat the dog the cat sees the black dog.", "zebra!"]
 
@@ -44,7 +54,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Predictor, Predictor
 
 def compare(ours: Predictor, theirs: Predictor) -> None:
     for inputs in (TEXTS, TEXTS[:1], [*TEXTS, ""]):
-        torch.testing.assert_close(scores(theirs, inputs), scores(ours, inputs), rtol=1e-4, atol=1e-5, equal_nan=True)
+        torch.testing.assert_close(scores(theirs, inputs), scores(ours, inputs), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("longest", [encoder_engine.LONGEST, 4])
@@ -54,6 +64,104 @@ def test_a_classifier_gives_the_same_answers(
     monkeypatch.setattr(encoder_engine, "LONGEST", longest)
     assert both[1].engine_name == "ONNX Runtime"
     compare(*both)
+
+
+CONFIG: dict[str, Any] = {"width": 12, "num_heads": 2, "encoder_layers": 1, "feedforward_width": 20}
+
+
+@pytest.fixture(scope="module")
+def typed() -> tuple[Classifier, EncoderEngine]:
+    """A network that reads two texts, told apart by the types of their tokens."""
+    torch.manual_seed(0)
+    network = Classifier(TransformerClassifierConfig(**CONFIG, token_types=2), 50, 3).eval()
+    for parameter in network.parameters():
+        nn.init.normal_(parameter, std=0.4)
+    return network, EncoderEngine(network, 50, "cpu", "fp32")
+
+
+@torch.inference_mode()
+def test_tokens_and_their_types_both_count(typed: tuple[Classifier, EncoderEngine]) -> None:
+    network, engine = typed
+    for count, length in ((1, 1), (2, 7), (5, 30)):
+        tokens = torch.randint(50, (count, length))
+        lengths = torch.randint(1, length + 1, (count,))
+        for types in (torch.randint(2, (count, length)), torch.zeros_like(tokens), None):
+            torch.testing.assert_close(engine(tokens, lengths, types), network(tokens, lengths, types))
+
+
+def test_a_graph_that_computes_something_else_is_refused(
+    typed: tuple[Classifier, EncoderEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def as_types(session: Any, given: Any) -> Any:
+        return run_graph(session, given | {"tokens": given["types"]})
+
+    monkeypatch.setattr(encoder_engine, "run_graph", as_types)
+    with pytest.raises(OptionError, match="does not compute what this network computes"):
+        EncoderEngine(typed[0], 50, "cpu", "fp32")
+
+
+def test_what_an_engine_cannot_do_the_network_does(both: tuple[Predictor, Predictor]) -> None:
+    """Hooks, autocast and training mode change answers, and a watcher wants to see the attention."""
+    ours, theirs = both
+
+    def found() -> list[list[list[float]]]:
+        return [scores(predictor, TEXTS) for predictor in both]
+
+    before = found()[0]
+    hooks = [
+        layer.register_forward_hook(lambda module, given, output: 2 * output)
+        for layer in (ours.model.encoder[0], theirs.model.encoder[0])
+    ]
+    with_hooks = found()
+    for hook in hooks:
+        hook.remove()
+    assert with_hooks[0] == with_hooks[1] != before
+    with torch.autocast("cpu", torch.bfloat16):
+        narrow = found()
+    assert narrow[0] == narrow[1] != before
+    with saccade.watch(theirs.model) as seen:
+        theirs.predict(TEXTS)
+    assert set(seen) == set(ours.predict(TEXTS[:1])[0].view.names)
+    pooling = theirs.model.pooling
+    pooling.weights, kept = resolve_weights("sparsemax"), pooling.weights
+    with pytest.raises(StaleTraceError, match="The model has changed since ONNX Runtime copied it"):
+        theirs.predict(TEXTS)
+    pooling.weights = kept
+    torch.testing.assert_close(*found(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_copy_and_a_pickled_copy_answer_alike(typed: tuple[Classifier, EncoderEngine]) -> None:
+    tokens, lengths = torch.randint(50, (2, 7)), torch.tensor([7, 3])
+    for again in (copy.deepcopy(typed[1]), pickle.loads(pickle.dumps(typed[1]))):
+        torch.testing.assert_close(again(tokens, lengths), typed[1](tokens, lengths))
+
+
+def test_the_server_can_stop_it(both: tuple[Predictor, Predictor], monkeypatch: pytest.MonkeyPatch) -> None:
+    checks: list[int] = []
+    monkeypatch.setattr(Batcher, "_check_time", only_checks(lambda self, *_: checks.append(1)))
+    predictor = type(both[1])(both[1].bundle, engine=both[1].engine)
+    batcher = Batcher(predictor, Limits())
+    try:
+        predictor.predict(TEXTS)
+        assert predictor.engine_name == "ONNX Runtime"
+        assert checks == [1]  # the network, which has hooks of its own, did not run
+    finally:
+        batcher.close()
+
+
+def test_other_threads_are_edited_and_watched_while_a_graph_is_written(both: tuple[Predictor, Predictor]) -> None:
+    ours, theirs = both
+    plain = scores(ours, TEXTS)
+    with ThreadPoolExecutor(1) as threads:
+        opening = threads.submit(with_engine, theirs)
+        rounds = 0
+        while not opening.done():
+            with saccade.edit(ours.model, without_heads=["encoder.0.self:0"]), saccade.watch(ours.model) as seen:
+                assert scores(ours, TEXTS) != plain
+            assert list(seen)
+            rounds += 1
+    assert rounds > 1
+    assert opening.result().engine_name == "ONNX Runtime"
 
 
 @pytest.mark.slow
@@ -89,7 +197,7 @@ def test_weights_that_changed_are_noticed(both: tuple[Predictor, Predictor]) -> 
     weight = next(both[1].model.parameters()).data
     before = weight.clone()
     weight.add_(1)
-    with pytest.raises(StaleTraceError, match="since ONNX Runtime copied them"):
+    with pytest.raises(StaleTraceError, match="since ONNX Runtime copied it"):
         both[1].predict(TEXTS)
     weight.copy_(before)
 
@@ -112,10 +220,10 @@ def test_what_it_cannot_do_is_refused(tmp_path: Path) -> None:
     folder = untrained.sorter(tmp_path / "model")
     with pytest.raises(OptionError, match="--engine onnx computes in fp32, not in bf16"):
         saccade.open(folder, precision="bf16", engine="onnx")
-    with pytest.raises(OptionError, match="with 1 worker, not on cpu, in fp32 and with 2"):
+    with pytest.raises(OptionError, match="runs in one process, which uses several threads, not with 2 workers"):
         saccade.open(folder, workers=2, engine="onnx")
     with pytest.raises(OptionError, match="does not run the network Linear"):
-        EncoderEngine(torch.nn.Linear(2, 2), "cpu", "fp32")
+        EncoderEngine(nn.Linear(2, 2), 5, "cpu", "fp32")
 
 
 @pytest.mark.slow

@@ -4,6 +4,8 @@ import gzip
 import io
 import json
 import math
+import struct
+import zipfile
 from collections import Counter
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from saccade.cli.main import main
 from saccade.cli.options import examples_of
 from saccade.data.images import LabelledImage
 from saccade.data.picture_folders import PICTURES
-from saccade.errors import FileError, OptionError, SaccadeError
+from saccade.errors import FileError, OptionError
 from saccade.models import VisionConfig
 from saccade.tasks.base.data import Splits
 from saccade.tasks.base.image_augmentation import ImageSettings, augment
@@ -169,7 +171,7 @@ def test_a_file_of_images_is_read_alike_everywhere(model, tmp_path):
         assert np.array_equal([image.pixels for image in streamed], named), name
         assert said.startswith("images" if count == 3 else "pictures"), name
         if path.suffix in PICTURES and path.suffix not in (".png", ".jpg", ".jpeg"):
-            with pytest.raises(SaccadeError, match="send a PNG or JPEG file"):
+            with pytest.raises(FileError, match="must be PNG or JPEG files; this is a"):
                 model.read_bytes(content)
         else:
             sent, _ = model.read_bytes(gzip.decompress(content) if name.endswith("gz") else content)
@@ -185,6 +187,24 @@ def test_the_server_opens_no_files_that_a_request_names(model, run, monkeypatch)
     assert len(model.read_stream(io.BytesIO(listed))[0]) == 1
     with pytest.raises(FileError, match="never opens files that a request names"):
         model.read_bytes(listed)
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_archives_that_may_hide_their_size_are_refused(compression, model, tmp_path):
+    """zipfile decompresses them without a limit, whatever size the archive claims."""
+    np.savez(tmp_path / "a.npz", images=spots(3, seed=1)[0])
+    with zipfile.ZipFile(tmp_path / "a.npz") as plain, zipfile.ZipFile(tmp_path / "b.npz", "w", compression) as packed:
+        packed.writestr("images.npy", plain.read("images.npy"))
+    for read in (model.read_file, lambda path: model.read_bytes(path.read_bytes())):
+        with pytest.raises(FileError, match="uses a compression that NumPy does not write"):
+            read(tmp_path / "b.npz")
+
+
+def test_a_file_that_is_compressed_twice_is_limited_too(model):
+    """The server removes the first compression itself."""
+    idx = b"\0\0\x08\x03" + struct.pack(">3I", 20 << 14, 8, 12)
+    with pytest.raises(FileError, match=r"The file has 31,457,280 bytes of images; the limit is 16,777,216"):
+        model.read_bytes(gzip.compress(idx + bytes(1 << 20)))
 
 
 def test_a_sent_file_cannot_fill_the_memory(model, tmp_path):

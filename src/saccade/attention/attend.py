@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from saccade.attention.equation import Bias, Call, DenseTile, check_bias, normalise
 from saccade.attention.masks import Mask, causal, resolve_mask
 from saccade.attention.scores import Product, Score, resolve_score
+from saccade.attention.tracing import is_exporting
 from saccade.attention.watching.interventions import RowRange, Shared, forbid_links, replace_outputs, targets_of
 from saccade.attention.watching.watch import record, refuse, tell
 from saccade.attention.weights import Hard, Softmax, Weights, resolve_weights
@@ -79,7 +80,7 @@ def attend(
     leading = query.shape[:-2]
     query, key, value = _four_dimensional(query, key, value)
     call = _make_call(query, key, value, score, weights, mask, bias, first_row)
-    if torch.compiler.is_exporting():  # nothing is watched, edited or dropped then
+    if is_exporting():  # nothing is watched, edited or dropped then
         return _exported(call, value).reshape(*leading, -1, value.shape[-1])
     targets = targets_of(owner)
     where = RowRange(range(first_row, first_row + call.shape[2]), call.shape[3], shared)

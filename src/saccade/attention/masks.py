@@ -21,6 +21,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from saccade.attention.tracing import is_exporting
 from saccade.errors import OptionError, ShapeError
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class _Padding(Mask):
                 f"it got {lengths.dtype} of shape {tuple(lengths.shape)}."
             )
         self.lengths = lengths.clone()  # the caller may change its own; the values below must stay true
-        is_known = not torch.compiler.is_exporting() and len(lengths) > 0  # an exported graph takes any lengths
+        is_known = not is_exporting() and len(lengths) > 0  # an exported graph takes any lengths
         self.shortest = int(lengths.min()) if is_known else 0
         self.longest = int(lengths.max()) if is_known else 0
         if self.shortest < 0:

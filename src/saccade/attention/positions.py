@@ -24,6 +24,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from saccade.attention.equation import Bias
+from saccade.attention.tracing import is_traced
 from saccade.errors import OptionError, PositionError, ShapeError
 
 __all__ = [
@@ -301,7 +302,7 @@ def _sines(
 
     Those of the first positions are kept for later calls, because each step of a decoder needs one row of them.
     """
-    if torch.compiler.is_compiling() or first + length > KEPT_POSITIONS:
+    if is_traced() or first + length > KEPT_POSITIONS:
         return _computed_sines(first, length, width, base, device, dtype, scaling)
     with torch.inference_mode(False):  # a later training step may use them
         sine, cosine = _kept_sines(0, KEPT_POSITIONS, width, base, device, dtype, scaling)

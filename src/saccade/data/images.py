@@ -76,7 +76,7 @@ _BEGINNINGS = {
     ".bmp": rb"BM....\0\0\0\0",
     ".gif": rb"GIF8[79]a",
     ".webp": rb"RIFF....WEBP",
-    ".ppm": rb"P[1-6]\r?\n",
+    ".ppm": rb"P[1-6]\s",
     ".tif": rb"II\*\0|MM\0\*",
     ".npz": rb"PK\x03\x04",
     ".idx": re.escape(struct.pack(">I", IDX_IMAGES)),
@@ -154,14 +154,14 @@ def read_idx(images: Path, labels: Path) -> list[LabelledImage]:
     return _labelled(pixels[..., None], [str(number) for number in numbers.tolist()], images)
 
 
-def read_idx_array(path: Path, magic: int, what: str) -> UInt8[np.ndarray, "n ..."]:
+def read_idx_array(path: Path, magic: int, what: str, most_bytes: int = MOST_BYTES) -> UInt8[np.ndarray, "n ..."]:
     """Return the values in an idx file: the bytes after its magic number and the sizes of its dimensions. ``what``
-    names the values in messages."""
+    names the values in messages; ``most_bytes`` is their largest size after decompression."""
     with open_bytes(path) as stream:
-        return _idx_values(stream, path, magic, what)
+        return _idx_values(stream, path, magic, what, most_bytes)
 
 
-def _idx_values(stream: IO[bytes], path: Path, magic: int, what: str) -> UInt8[np.ndarray, "n ..."]:
+def _idx_values(stream: IO[bytes], path: Path, magic: int, what: str, most_bytes: int) -> UInt8[np.ndarray, "n ..."]:
     dimensions = magic & 0xFF
     header = stream.read(4 + 4 * dimensions)
     found = int.from_bytes(header[:4], "big")
@@ -169,7 +169,7 @@ def _idx_values(stream: IO[bytes], path: Path, magic: int, what: str) -> UInt8[n
         raise FileError(f"{path} starts with the number {found}; an idx file of {what} starts with {magic}.")
     shape = struct.unpack(f">{dimensions}I", header[4:])
     size = int(np.prod(shape, dtype=object))
-    _check_size(path, size, max(shape[1:], default=1))
+    _check_size(path, size, max(shape[1:], default=1), most_bytes)
     values = stream.read(size + 1)
     if len(values) != size:
         found_size = "more" if len(values) > size else f"only {len(values):,}"
@@ -201,7 +201,11 @@ def read_npz_arrays(
     ``most_bytes`` is the largest size of all arrays after decompression."""
     try:
         with zipfile.ZipFile(path) as packed:
-            _check_size(path, sum(entry.file_size for entry in packed.infolist()), 1, most_bytes)
+            entries = packed.infolist()
+        # Of other compressions, zipfile may decompress far more than the size that an entry claims to have.
+        if any(entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for entry in entries):
+            raise FileError(f"{path} uses a compression that NumPy does not write; save it with np.savez_compressed.")
+        _check_size(path, sum(entry.file_size for entry in entries), 1, most_bytes)
         with np.load(path, allow_pickle=False) as arrays:
             for name in ["images", *([] if labels is None else [labels])]:
                 if name not in arrays:

@@ -4,8 +4,8 @@ in training.
 On a GPU this is torch's autocast. On a CPU, autocast loses more time by converting types around small operations than
 its faster products save. So on a CPU, only the products of ``F.linear`` and of the vocabulary loss are narrow, which is
 twice as fast on a processor with bf16 instructions; weights and all other operations keep their type. A processor
-without them would take three times as long as in fp32. There, the same rounded numbers are multiplied in fp32,
-and the products are not rounded.
+without them would take two to three times as long as in fp32. On such processors, the same rounded numbers are
+multiplied in fp32, and the products are not rounded.
 
 Some virtual machines report matrix instructions (AMX) that they cannot run, and torch's narrow products then crash the
 process. ``check_narrow_products`` tries such a product in a separate process first.
@@ -77,11 +77,11 @@ def _processor_features() -> frozenset[str]:
 
 
 def narrowed(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return x rounded to this type, in the type in which this processor multiplies such numbers fastest."""
+    """Return x rounded to this type: in fp32 if this processor has no instructions to multiply such numbers."""
     narrow = x.to(dtype)
     features = _processor_features()
     is_slow = dtype == torch.bfloat16 and x.device.type == "cpu" and features and not features & _INSTRUCTIONS
-    return narrow.to(x.dtype) if is_slow else narrow
+    return narrow.float() if is_slow else narrow
 
 
 def product_type(x: Tensor) -> torch.dtype:

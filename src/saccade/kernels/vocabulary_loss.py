@@ -123,7 +123,7 @@ class _Gradient:
         narrow = narrowed(exponentials, products)
         self.features[start : start + len(part)] = (narrow @ weight) / sums
         shares = narrowed(part / sums, products)
-        if products == self.weight.dtype:
+        if narrow.dtype == self.weight.dtype:
             self.weight.addmm_(narrow.T, shares)
         else:
             self.weight += narrow.T @ shares

@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
+from saccade.attention.tracing import is_exporting
 from saccade.models.config import Config
 from saccade.models.encoders import locked_dropout
 from saccade.models.layers import WordEmbedding
@@ -75,7 +76,7 @@ class CharacterReader(nn.Module):
     def forward(self, characters: Int[Tensor, "B N C"]) -> Float[Tensor, "B N D"]:
         # Each distinct word is read only once, however often it occurs in the batch; an exported graph reads them all.
         words, place = characters.flatten(0, 1), slice(None)
-        if not torch.compiler.is_exporting():
+        if not is_exporting():
             words, place = torch.unique(words, dim=0, return_inverse=True)
         counts = (words != 0).sum(dim=1)
         marked = F.pad(words, (1, 1))

@@ -18,9 +18,11 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from saccade.attention import KeyValue, padding
 from saccade.errors import OptionError
+from saccade.extras import needs_extra
 from saccade.models import (
     DecoderOnly,
     EncoderDecoder,
@@ -38,7 +40,7 @@ from saccade.models.tagger import Tagger, TransformerTaggerConfig
 from saccade.models.transformer import CrossDecoder
 from saccade.models.transformer_layers import decoder_masks
 
-__all__ = ["Graph", "graphs", "kept_names", "write_graph"]
+__all__ = ["Graph", "graphs", "kept_names", "run_graph", "runtime", "write_graph"]
 
 #: The sizes of the example that a graph is traced with. All are different, so that no axis can be mistaken for another.
 BATCH, TOKENS, PAST, SOURCE = 2, 3, 5, 7
@@ -77,9 +79,29 @@ def graphs(network: nn.Module, *, has_types: bool = False) -> dict[str, Graph]:
     raise OptionError(f"The network {type(network).__name__} cannot be exported to ONNX.")
 
 
+def runtime(what: str) -> Any:
+    """Return the package onnxruntime. If it or a package that writes graphs is not installed, raise an error that names
+    ``what`` needs them."""
+    with needs_extra("onnx", what):
+        import onnx  # noqa: F401 - named here, so that the error says what is missing
+        import onnxruntime
+        import onnxscript  # noqa: F401
+    return onnxruntime
+
+
+def run_graph(session: Any, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Run a graph in a session of ONNX Runtime, and return its outputs by name."""
+    names = [one.name for one in session.get_outputs()]
+    wanted = {one.name for one in session.get_inputs()}  # an input that changes nothing is not in the graph
+    found = session.run(names, {name: one.numpy() for name, one in given.items() if name in wanted})
+    return {name: torch.from_numpy(one) for name, one in zip(names, found, strict=True)}
+
+
 def write_graph(graph: Graph, path: Path) -> None:
     """Trace a graph and write it; if the weights are too large for one file, they go into a second file."""
     module = graph.module.eval()
+    examples = [one for one in tree_leaves(graph.examples) if isinstance(one, Tensor)]
+    assert len({id(one) for one in examples}) == len(examples), "torch takes the same tensor for the same input"
     with _quietly():
         torch.onnx.export(
             module,
@@ -123,7 +145,8 @@ def _tokens(module: nn.Module, output: str, *, has_types: bool = False) -> Graph
     axes: tuple[dict[int, str], ...] = ({0: "batch", 1: "length"}, {0: "batch"})
     names: tuple[str, ...] = ("tokens", "lengths")
     if has_types:
-        examples, axes, names = (*examples, examples[0]), (*axes, axes[0]), (*names, "types")
+        types = torch.zeros_like(examples[0])
+        examples, axes, names = (*examples, types), (*axes, axes[0]), (*names, "types")
     return Graph(module, examples, axes, names, (output,))
 
 

@@ -34,6 +34,7 @@ from saccade.serving.turns import Job, Queue
 from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.cost import TOKEN_STEPS, Cost
 from saccade.tasks.base.predictor import Predictor
+from saccade.tasks.base.snapshot import only_checks
 
 __all__ = ["Batcher"]
 
@@ -63,7 +64,10 @@ class Batcher:
         self.limits = limits
         self._quick, self._long = lanes = _Lane(predictor, limits, "quick"), _Lane(predictor, limits, "long")
         self.lanes = {lane.name: lane for lane in lanes}
-        for layer in _timed_layers(predictor.model):
+        layers = _timed_layers(predictor.model)
+        if isinstance(predictor.engine, nn.Module):  # it is called for each batch, and calls none of these layers
+            layers.append(predictor.engine)
+        for layer in layers:
             layer.register_forward_pre_hook(self._check_time)
 
     @property
@@ -133,6 +137,7 @@ class Batcher:
         (self._quick if is_quick else self._long).put(job)
         return job.computation
 
+    @only_checks
     def _check_time(self, *_: Any) -> None:
         """Stop a computation that takes too long or whose client has left. Called before each of the timed layers."""
         for lane in self.lanes.values():

@@ -238,6 +238,11 @@ def watch(model: nn.Module | None = None, *, progress: RowProgress | None = None
     return Watch(model, progress, values)
 
 
+def is_watched() -> bool:
+    """Return whether this thread or asynchronous task watches any model."""
+    return bool(_active.get())
+
+
 def name_of(path: str) -> str:
     """Return a module's path without the wrappers of compiled modules, or ``UNNAMED`` for the model itself."""
     return ".".join(part for part in path.split(".") if part != "_orig_mod") or UNNAMED
@@ -298,7 +303,7 @@ class _Watchers:
     """The watchers of this thread, to which ``foreign`` reports forward passes."""
 
     def is_present(self) -> bool:
-        return bool(_active.get())
+        return is_watched()
 
     def wants(self, module: nn.Module) -> bool:
         watchers = _active.get()

@@ -20,7 +20,7 @@ from saccade.errors import DivergedError, OptionError, UnknownNameError
 from saccade.extras import needs_extra
 from saccade.pretrained.ctranslate2 import LONGEST, SpecialEntries, specification
 from saccade.tasks.base.search import SearchOptions, longest_output
-from saccade.tasks.base.snapshot import Snapshot, check_copied, checksums
+from saccade.tasks.base.snapshot import Copied
 from saccade.tasks.base.task import Task
 from saccade.text import Tokenizer
 
@@ -95,7 +95,7 @@ class TranslationEngine:
         self._ids = {entry: id for id, entry in enumerate(self._target)}
         self._end = target.special.end
         self._barred = [[self._target[id]] for id in target.barred_ids]
-        self._checksums = checksums(network)  # of the weights that CTranslate2 copies next
+        self.copied = Copied(network, self.name)  # next
         with TemporaryDirectory() as folder:
             specified(task, network).save(folder)
             self._translator = ctranslate2.Translator(
@@ -110,10 +110,6 @@ class TranslationEngine:
         """Pickle the arguments with which the engine was opened, because its memory cannot be sent to another
         process."""
         return TranslationEngine, self._arguments
-
-    def check_unchanged(self, now: Snapshot) -> None:
-        """Raise an error if the weights of the model have changed since CTranslate2 copied them."""
-        check_copied(now, self._checksums, self.name)
 
     def search(
         self, sources: Sequence[list[int]], options: SearchOptions, reads_scores: bool = True

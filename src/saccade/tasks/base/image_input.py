@@ -43,7 +43,7 @@ TOKENS = 256
 SAMPLES = 24
 #: The maximum number of pixels in all pictures of one request together.
 MOST_PIXELS = 4 * MOST_SIDE**2
-#: The maximum size, after decompression, of the images in an .npz file that is sent to the server.
+#: The maximum size in bytes, after decompression, of the images in a file that is sent to the server.
 MOST_SENT = 16 << 20
 _NUMBERED = re.compile(r"(?P<file>.+):(?P<number>\d+)")
 
@@ -138,7 +138,7 @@ class ImageInputPredictor(Predictor):
         if kind is None:
             return [self.parse(name) for name in read_texts(path)[0]], "one image name per line"
         found, how = self.read_file(path.rename(path.with_suffix(kind)))
-        return _numbered(found), how
+        return [replace(image, where=f"image {number}") for number, image in enumerate(found, start=1)], how
 
     def read_bytes(self, content: bytes) -> tuple[list[Any], str]:
         return self.read_stream(BytesIO(content), "The file", self._read_sent)
@@ -153,14 +153,18 @@ class ImageInputPredictor(Predictor):
                 "files that a request names, so it reads no lists or tables of pictures: send the pictures themselves."
             )
         if kind == ".npz":
-            arrays = read_npz_arrays(path, None, MOST_SENT)[0]
+            images = read_npz_arrays(path, None, MOST_SENT)[0]
         elif kind == ".idx":
-            arrays = read_idx_array(path, IDX_IMAGES, "images")[..., None]
-        else:
+            images = read_idx_array(path, IDX_IMAGES, "images", MOST_SENT)[..., None]
+        elif kind in (".png", ".jpg"):
             value = {"png": base64.b64encode(path.read_bytes()).decode()}
             self.check_request([value])
             return [self.from_json(value)], "one picture"
-        return _numbered([self._check_shape(InputImage(image, "The file")) for image in arrays]), "images"
+        else:
+            raise FileError(f"Pictures in a request must be PNG or JPEG files; this is a {kind} file.")
+        if len(images):  # all have the same shape
+            check_shape(images[0], self.shape, "image 1")
+        return [InputImage(image, f"image {number}") for number, image in enumerate(images, start=1)], "images"
 
     # --- images in JSON requests ---
 
@@ -245,11 +249,6 @@ class ImageInputPredictor(Predictor):
     def builtin_images(self) -> Sequence[Pixels]:
         """Return the built-in images, which ``digits:1`` and so on refer to."""
         return [image.pixels for image in read_digits()]
-
-
-def _numbered(images: Sequence[InputImage]) -> list[InputImage]:
-    """Name images of a file without a name by their numbers."""
-    return [replace(image, where=f"image {number}") for number, image in enumerate(images, start=1)]
 
 
 def describe_image(pixels: Pixels, patches: VisionConfig | None) -> dict[str, Any]:

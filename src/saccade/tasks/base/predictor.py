@@ -16,7 +16,6 @@ import torch
 from torch import Tensor, nn
 
 from saccade.attention import edit
-from saccade.attention.watching.interventions import active_edits
 from saccade.attention.watching.watch import RowProgress
 from saccade.data.lines import ChosenEncoding, InheritedEncoding, read_lines
 from saccade.data.tables import ChosenSeparator
@@ -26,7 +25,6 @@ from saccade.lens.view import View
 from saccade.models import Config, TransformerConfig, lower_precision
 from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.cost import Cost
-from saccade.tasks.base.encoder_engine import EncoderEngine
 from saccade.tasks.base.snapshot import Snapshot
 from saccade.tasks.base.task import Bundle, Evaluation
 from saccade.tasks.base.workers import Workers
@@ -76,7 +74,7 @@ class Predictor(ABC):
         self.is_exclusive = False
         #: Whether somebody will read the scores of all answers; an engine that can compute them later then does not.
         self.reads_scores = False
-        self._engine = engine
+        self.engine = engine  # the library that computes the answers instead of torch, if any
         self._read_otherwise: dict[str, Any] = {}
 
     @classmethod
@@ -85,7 +83,10 @@ class Predictor(ABC):
         error if it does not support such models."""
         if engine == "onnx":
             if cls.encodes_texts:
-                return EncoderEngine(bundle.model, device, precision, workers)
+                from saccade.tasks.base.encoder_engine import EncoderEngine
+
+                vocabulary = min(len(one.entries()) for one in bundle.task.state.vocabularies().values())
+                return EncoderEngine(bundle.model, vocabulary, device, precision, workers)
             raise OptionError(
                 f"--engine onnx does not apply to {bundle.task.name} models; it only applies to Transformers for "
                 "classification or sentence similarity."
@@ -98,18 +99,20 @@ class Predictor(ABC):
     @property
     def engine_name(self) -> str:
         """The name of the library that computes the answers."""
-        return self.bundle.engine if self._engine is None else self._engine.name
+        return self.bundle.engine if self.engine is None else self.engine.name
+
+    def engine_for(self, now: Snapshot) -> Any:
+        """Return the engine, or None if there is none or only the network can compute the answers now. Raises an error
+        if the network is no longer the one that the engine copied."""
+        if self.engine is None or now.needs_network:
+            return None
+        self.engine.copied.check(now)
+        return self.engine
 
     def network_for(self, now: Snapshot) -> nn.Module:
-        """Return what computes answers: the network, or an engine that is called like it and has the same weights.
-
-        Edits of attention only apply to the network.
-        """
-        if self._engine is None or active_edits():
-            return self.model
-        self._engine.check_unchanged(now)
-        network: nn.Module = self._engine
-        return network
+        """Return what computes answers: the network, or an engine that is called like it and has the same weights."""
+        found: nn.Module | None = self.engine_for(now)
+        return self.model if found is None else found
 
     @property
     def plural(self) -> str:
@@ -376,9 +379,8 @@ class Predictor(ABC):
         self, examples: Sequence[Any], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> Evaluation:
         """Score the model on examples from ``DataReader.read_for_scoring``."""
-        evaluation: Evaluation = self.task.evaluate(
-            self.network_for(Snapshot(self)), self.task.encode(examples), self.chosen(options)
-        )
+        network = self.model if self.engine is None else self.network_for(Snapshot(self))
+        evaluation: Evaluation = self.task.evaluate(network, self.task.encode(examples), self.chosen(options))
         return evaluation
 
     # --- comparing answers before and after a change ---

@@ -6,28 +6,68 @@ import zlib
 from collections.abc import Callable
 from functools import partial
 from types import FunctionType
-from typing import Any, Generic, NoReturn, ParamSpec, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, NoReturn, ParamSpec, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from saccade.attention.scores import Score
 from saccade.attention.watching.interventions import active_edits, under_edits
+from saccade.attention.watching.watch import is_watched
 from saccade.attention.weights import Weights
 from saccade.errors import StaleTraceError
 
-__all__ = ["Later", "Snapshot", "check_copied", "checksums"]
+__all__ = ["Copied", "Later", "Snapshot", "only_checks"]
 
 #: The types of attributes, besides tensors and modules, that decide how a module computes.
 HELD = str, float, FunctionType, Score, Weights
+#: The attribute of hooks that ``only_checks`` marks.
+_ONLY_CHECKS = "saccade_only_checks"
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
+Hook = TypeVar("Hook", bound=Callable[..., Any])
 
 
 class _Holder(Protocol):
     model: nn.Module
     is_exclusive: bool
+
+
+class _Behaviour(NamedTuple):
+    """What decides how a module computes, besides its weights."""
+
+    training: bool
+    hooks: tuple[int, ...]
+    pre_hooks: tuple[int, ...]
+    held: dict[str, Any]  # its settings and functions
+
+    @classmethod
+    def of(cls, module: nn.Module) -> _Behaviour:
+        held = {name: value for name, value in vars(module).items() if isinstance(value, HELD)}
+        before = tuple(id for id, hook in module._forward_pre_hooks.items() if not getattr(hook, _ONLY_CHECKS, False))
+        return cls(module.training, tuple(module._forward_hooks), before, held)
+
+
+class _Fingerprint(NamedTuple):
+    """A value that changes whenever a weight is changed, replaced or moved, or a module computes differently.
+
+    A tensor's version counts in-place changes. It does not count changes through ``.data``, but they change the
+    checksums. These read every weight, which takes about as long as a pass through the network, so they are None where
+    no other code can change the model.
+    """
+
+    behaviour: list[_Behaviour]  # of each module
+    versions: list[tuple[Any, ...]]  # of each weight
+    checksums: dict[str, int] | None  # of each weight
+
+    @classmethod
+    def of(cls, model: nn.Module, is_exclusive: bool) -> _Fingerprint:
+        versions = [
+            (name, tensor.dtype, tensor.data_ptr(), None if tensor.is_inference() else tensor._version)
+            for name, tensor in _tensors(model)
+        ]
+        return cls(_behaviour(model), versions, None if is_exclusive else _checksums(model))
 
 
 class Snapshot:
@@ -37,13 +77,14 @@ class Snapshot:
         self._predictor = predictor
         self._edits = active_edits()
         self._autocast = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
-        self._weights = _fingerprint(predictor.model, predictor.is_exclusive)
+        self._model = _Fingerprint.of(predictor.model, predictor.is_exclusive)
 
     @property
-    def checksums(self) -> dict[str, int] | None:
-        """The checksum of every weight; None if no other code can change the weights."""
-        found: dict[str, int] | None = self._weights[-1]
-        return found
+    def needs_network(self) -> bool:
+        """Whether only the network itself can compute an answer now, because an engine cannot be edited, be watched,
+        run hooks, be in training mode, or compute under autocast."""
+        changed = any(one.training or one.hooks or one.pre_hooks for one in self._model.behaviour)
+        return bool(self._edits) or is_watched() or self._autocast[0] or changed
 
     def later(self, compute: Callable[Given, Result], *arguments: Given.args, **named: Given.kwargs) -> Later[Result]:
         """Return a function that runs ``compute`` under the edits of this snapshot, and raises an error if the weights
@@ -51,7 +92,7 @@ class Snapshot:
         return Later(self, partial(compute, *arguments, **named))
 
     def run(self, compute: Callable[[], Result]) -> Result:
-        if _fingerprint(self._predictor.model, self._predictor.is_exclusive) != self._weights:
+        if _Fingerprint.of(self._predictor.model, self._predictor.is_exclusive) != self._model:
             raise StaleTraceError(
                 "The model has changed since it gave this answer, so the answer's attention can no longer be computed; "
                 "ask the model again."
@@ -90,39 +131,37 @@ class LeftBehind:
         )
 
 
-def _fingerprint(model: nn.Module, is_exclusive: bool) -> list[Any]:
-    """Return a value that changes whenever a weight is changed, replaced or moved, or a module computes differently.
+class Copied:
+    """What an engine copied from a network, so that it is noticed if the network has changed since."""
 
-    A tensor's version counts in-place changes. It does not count changes through ``.data``, but they change the
-    checksums. These read every weight, which takes about as long as a pass through the network, so they are left out
-    where no other code can change the model.
-    """
-    found: list[Any] = [_behaviour(module) for module in model.modules()]
-    for name, tensor in _tensors(model):
-        version = None if tensor.is_inference() else tensor._version
-        found.append((name, tensor.dtype, tensor.data_ptr(), version))
-    return [*found, None if is_exclusive else checksums(model)]
+    def __init__(self, network: nn.Module, engine: str) -> None:
+        self._engine = engine
+        self._checksums = _checksums(network)
+        self._held = [one.held for one in _behaviour(network)]
+
+    def check(self, now: Snapshot) -> None:
+        """Raise an error if the network is not the one that the engine copied."""
+        state = now._model
+        if state.checksums not in (None, self._checksums) or [one.held for one in state.behaviour] != self._held:
+            raise StaleTraceError(f"The model has changed since {self._engine} copied it; open the model again.")
 
 
-def checksums(model: nn.Module) -> dict[str, int]:
-    """Return a checksum of every weight, by name."""
+def only_checks(hook: Hook) -> Hook:
+    """Mark a hook that runs before a module and never changes its inputs, so that an engine may do without it."""
+    setattr(hook, _ONLY_CHECKS, True)
+    return hook
+
+
+def _checksums(model: nn.Module) -> dict[str, int]:
     return {name: _checksum(tensor) for name, tensor in _tensors(model)}
-
-
-def check_copied(now: Snapshot, copied: dict[str, int], engine: str) -> None:
-    """Raise an error if the weights have changed since an engine copied those with these checksums."""
-    if now.checksums not in (None, copied):
-        raise StaleTraceError(f"The weights have changed since {engine} copied them; open the model again.")
 
 
 def _tensors(model: nn.Module) -> list[tuple[str, Tensor]]:
     return [*model.named_parameters(), *model.named_buffers()]
 
 
-def _behaviour(module: nn.Module) -> tuple[Any, ...]:
-    """Return whether a module is in training mode, its hooks, and the settings and functions that it holds."""
-    held = {name: value for name, value in vars(module).items() if isinstance(value, HELD)}
-    return module.training, tuple(module._forward_hooks), tuple(module._forward_pre_hooks), held
+def _behaviour(model: nn.Module) -> list[_Behaviour]:
+    return [_Behaviour.of(module) for module in model.modules()]
 
 
 def _checksum(tensor: Tensor) -> int:

@@ -66,11 +66,11 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
     reads = True
     takes_workers = True
     in_order = ("source", "target")
-    _engine: TranslationEngine | None
+    engine: TranslationEngine | None
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        if self._engine is not None:
+        if self.engine is not None:
             self.at_once = ENGINE_AT_ONCE
 
     @classmethod
@@ -135,14 +135,13 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
 
         Empty texts are left out of the search, because a model would make up translations for them.
         """
-        if self._engine is not None and not options.sample and not active_edits():
-            self._engine.check_unchanged(now)
+        engine = None if options.sample else self.engine_for(now)
         tokenizer, work = self.task.state.source, []
         for piece in pieces:
             encoded = tokenizer.encode_ids([text for text, _ in piece if text.strip()])
             own = options.model_copy(update={"seed": options.seed + piece[0][1] - 1})  # a seed for each piece
             work.append(([tokenizer.ended(ids) for ids in encoded], own))
-        for piece, found in zip(pieces, self._search(work), strict=True):
+        for piece, found in zip(pieces, self._search(work, engine), strict=True):
             outputs = iter(found)
             yield [
                 self._answer(text, next(outputs), now) if text.strip() else self.given_answer(text, "")
@@ -150,14 +149,11 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
             ]
 
     def _search(
-        self, work: Sequence[tuple[list[list[int]], SearchOptions]]
+        self, work: Sequence[tuple[list[list[int]], SearchOptions]], engine: TranslationEngine | None
     ) -> Iterator[Sequence[Sequence[Hypothesis | LateHypothesis]]]:
-        if self._engine is not None and not active_edits():  # an engine cannot edit attention
+        if engine is not None:
             for sources, options in work:
-                if options.sample:
-                    yield self._torch_search(sources, options)
-                else:
-                    yield self._engine.search(sources, options, self.reads_scores)
+                yield engine.search(sources, options, self.reads_scores)
             return
         if self._workers is not None and work and not active_edits():  # other processes do not have the edits
             yield from self._workers.search(work)

@@ -13,14 +13,13 @@ import torch
 from torch import Tensor
 
 from saccade.decoding import beam_search
-from saccade.extras import needs_extra
 from saccade.models import DecoderOnly, EncoderDecoder
 from saccade.models.captioner import Captioner
 from saccade.models.classifier import Classifier
 from saccade.models.tagger import Tagger, in_one_row
 from saccade.models.vit import VisionEncoder
 from saccade.models.word_reader import mean_of_pieces
-from saccade.pretrained.onnx import Graph, graphs, kept_names, write_graph
+from saccade.pretrained.onnx import Graph, graphs, kept_names, run_graph, runtime, write_graph
 from saccade.tasks.base.exporting.files import Export, vocabulary_files
 from saccade.tasks.base.exporting.inputs import (
     after_start,
@@ -41,10 +40,7 @@ LONGEST_CAPTION = 20
 
 
 def to_onnx(bundle: Bundle, inputs: Sequence[str]) -> Export:
-    with needs_extra("onnx", "Export to ONNX"):
-        import onnx  # noqa: F401 - named here, so that the error says what is missing
-        import onnxruntime
-        import onnxscript  # noqa: F401
+    onnxruntime = runtime("Export to ONNX")
     parts = graphs(bundle.model, has_types=_has_types(bundle, inputs))
     files: dict[str, bytes] = {}
     with TemporaryDirectory() as folder:
@@ -53,20 +49,13 @@ def to_onnx(bundle: Bundle, inputs: Sequence[str]) -> Export:
             path = Path(folder) / f"{name}.onnx"
             write_graph(graph, path)
             files |= {one.name: one.read_bytes() for one in Path(folder).glob(f"{name}.onnx*")}
-            sessions[name] = partial(_run, onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]))
+            sessions[name] = partial(run_graph, onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]))
         difference = _difference(bundle, sessions, inputs)
     what = parts["decoder" if "decoder" in parts else "model"].outputs[0]
     checked = said_same("ONNX Runtime", counted_inputs(bundle, inputs), difference, what)
     opened = next(iter(parts))
     use = f'onnxruntime.InferenceSession("{opened}.onnx")'
     return Export({**files, **vocabulary_files(bundle)}, checked, use, tuple(_notes(bundle, parts)))
-
-
-def _run(session: Any, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    names = [one.name for one in session.get_outputs()]
-    wanted = {one.name for one in session.get_inputs()}  # an input that changes nothing is not in the graph
-    found = session.run(names, {name: one.numpy() for name, one in given.items() if name in wanted})
-    return {name: torch.from_numpy(one) for name, one in zip(names, found, strict=True)}
 
 
 # --- comparing ---
