@@ -11,9 +11,9 @@ up to 1e-4. Attention and alignments are compared for all outputs that are ident
 
 Speed: `saccade.open(model, engine="ctranslate2").predict(texts)`, from texts to texts, against a program of ten lines
 that tokenises, calls `translate_batch` of the exported folder and joins the tokens. Both are loaded before, and run in
-one thread. Ours also returns scores, which every answer has; the program leaves them out. CTranslate2 gets the batch
-size that is fastest for it on a third of the sentences. Every round times both, in random order; the tables show the
-median, smallest and largest ratio of processor time.
+one thread. With beam 5, ours also returns scores, and the program leaves them out; in greedy search, neither computes
+them. Used directly, CTranslate2 gets the batch size that is fastest for it on a third of the sentences. Every round
+times both, in random order; the tables show the median, smallest and largest ratio of processor time.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ from saccade.tasks.translation.task import EncodedPair
 BEAMS = (1, 5)
 TIE = 1e-4
 #: What CTranslate2 is given as max_batch_size and batch_type.
-BATCHES = ((32, "examples"), (128, "examples"), (2048, "tokens"), (4096, "tokens"), (16384, "tokens"))
+EXAMPLES, TOKENS = (32, 128), (256, 512, 1024, 2048, 4096, 16384)
+BATCHES = (*((size, "examples") for size in EXAMPLES), *((size, "tokens") for size in TOKENS))
 Translate = Callable[[list[str]], list[str]]
 
 
