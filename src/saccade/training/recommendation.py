@@ -41,6 +41,8 @@ FOR_VALIDATIONS, MOST_VALIDATIONS, TIMED_VALIDATION = 0.15, 10, 16
 #: The fraction of the time that bf16 must save, compared with fp32, and several threads, compared with one, in order to
 #: be chosen; the maximum number of seconds for timing each number of threads.
 CLEARLY_FASTER, TIMED_THREADS = 0.05, 1.0
+#: How many times as long as planned the timing may take on a busy machine.
+MOST_TIMED = 4
 
 #: A function that returns the recipe for a size, given training settings to change and the number of validations.
 RecipeMaker = Callable[[Size, dict[str, Any], int], Recipe]
@@ -242,8 +244,9 @@ def _speed(trainer: Trainer, request: Request, limit: float) -> Speed:
 def _timed_precisions(trainer: Trainer, precisions: Sequence[str], limit: float) -> dict[str, float]:
     """The mean seconds of an update in each precision.
 
-    All are timed on the same batches in turn, each twice, and the shorter time counts, so that brief interruptions do
-    not matter.
+    All are timed on the same batches in turn, each three times, and the shortest time counts, so that brief
+    interruptions do not matter. On a busy machine, too, the time for measuring is processor time, so that as many
+    batches are measured, unless that takes far too long.
     """
     of = {precision: trainer.settings.model_copy(update={"precision": precision}) for precision in precisions}
     seconds: dict[str, list[float]] = {precision: [] for precision in precisions}
@@ -251,11 +254,11 @@ def _timed_precisions(trainer: Trainer, precisions: Sequence[str], limit: float)
     first = next(groups)
     for trainer.settings in of.values():
         trainer.update(first)  # the first also allocates memory
-    began = time.monotonic()
+    began, began_computing = time.monotonic(), time.process_time()
     for group in islice(groups, TIMED_BATCHES):
         for precision, trainer.settings in of.items():
-            seconds[precision].append(min(_seconds(trainer, group) for _ in range(2)))
-        if time.monotonic() - began > limit:
+            seconds[precision].append(min(_seconds(trainer, group) for _ in range(3)))
+        if time.process_time() - began_computing > limit or time.monotonic() - began > MOST_TIMED * limit:
             break
     return {precision: sum(some) / len(some) for precision, some in seconds.items()}
 
