@@ -77,13 +77,16 @@ class ForeignTokenizer(Tokenizer):
 
     def _frame(self) -> tuple[list[int], list[int]]:
         """Return the ids of the special tokens that the tokenizer adds before and after a text."""
-        if self._inner.post_processor is None:
+        if self._inner.post_processor is None or not self._inner.num_special_tokens_to_add(is_pair=False):
             return [], []
-        ids = self._inner.encode("a", add_special_tokens=True).ids
-        bare = self._inner.encode("a", add_special_tokens=False).ids
-        for first in range(len(ids) - len(bare) + 1):
-            if ids[first : first + len(bare)] == bare:
-                return ids[:first], ids[first + len(bare) :]
+        for text in ("a", *self._inner.get_vocab(with_added_tokens=False)):
+            try:
+                found = self._inner.encode(text, add_special_tokens=True)
+            except Exception:  # the library only raises Exception, if it has neither these letters nor an unknown token
+                continue
+            places = [place for place, number in enumerate(found.sequence_ids) if number == 0]
+            if places:
+                return found.ids[: places[0]], found.ids[places[-1] + 1 :]
         return [], []
 
     @property

@@ -15,9 +15,10 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, pro
 
 from saccade.errors import FileError
 from saccade.text.foreign import UNMATCHED
+from saccade.text.foreign_settings import ADDED, NAMED, named_token
 from saccade.text.sentencepiece import CONTROL, UNUSED, USER_DEFINED, PieceModel, merges_of, read_pieces
 
-__all__ = ["ADDED", "FILES", "SOURCE", "TARGET", "numbered", "of_family"]
+__all__ = ["FILES", "SOURCE", "TARGET", "check_added", "numbered", "of_family"]
 
 #: The file of a folder that has one for each side.
 SOURCE, TARGET = "source.spm", "target.spm"
@@ -29,8 +30,6 @@ FILES = {
     "mt5": "spiece.model",
     "t5": "spiece.model",
 }
-#: The setting in which the content of added_tokens.json is given.
-ADDED = "added_tokens.json"
 #: The most sentinels (``<extra_id_0>``, ...) of a T5.
 _MOST_EXTRA = 10_000
 
@@ -39,6 +38,11 @@ def of_family(family: str, path: Path, settings: Mapping[str, Any]) -> tokenizer
     """Make the tokenizer of a family from its file; ``settings`` are those of tokenizer_config.json, and under the
     name of added_tokens.json what that file contains."""
     model = read_pieces(path)
+    if _MAKERS[family] is not _llama and settings.get("add_prefix_space") is False:
+        raise FileError(
+            f"{path.parent / 'tokenizer_config.json'}: add_prefix_space is false; for {path.name} of {family}, Saccade "
+            "supports only true."
+        )
     inner = _MAKERS[family](model, path, settings)
     known = {
         piece.text: tokenizers.AddedToken(piece.text, normalized=False, special=piece.kind == CONTROL)
@@ -46,19 +50,22 @@ def of_family(family: str, path: Path, settings: Mapping[str, Any]) -> tokenizer
         if piece.kind in (CONTROL, USER_DEFINED)
     }
     inner.add_tokens(list(known.values()))
-    _check_added(inner, path, settings)
+    check_added(inner, path, settings)
     return inner
 
 
-def _check_added(inner: tokenizers.Tokenizer, path: Path, settings: Mapping[str, Any]) -> None:
-    """Refuse a folder that adds tokens to those of the file, because they would be split like ordinary words."""
+def check_added(inner: tokenizers.Tokenizer, path: Path, settings: Mapping[str, Any]) -> None:
+    """Refuse a folder that adds special tokens to those of the file, because they would be split like ordinary words;
+    so would pieces of the file that only the settings call special."""
     added = settings.get("added_tokens_decoder")
     names = [one.get("content") for one in added.values() if isinstance(one, dict)] if isinstance(added, dict) else []
     more = settings.get("additional_special_tokens")
     names += more if isinstance(more, list) else []
+    names += [settings[key] for key in NAMED if settings.get(key)]
+    known = {one.content for one in inner.get_added_tokens_decoder().values()}
     for name in (*names, *settings.get(ADDED, ())):
         text = name.get("content") if isinstance(name, dict) else name
-        if not isinstance(text, str) or inner.token_to_id(text) is None:
+        if text not in known:
             raise FileError(
                 f"{path.parent} adds the token {str(text)[:60]!r} to those of {path.name}, which Saccade cannot do; "
                 "save its tokenizer as tokenizer.json with transformers."
@@ -173,13 +180,14 @@ def _llama(model: PieceModel, path: Path, settings: Mapping[str, Any]) -> tokeni
     inner = tokenizers.Tokenizer(
         models.BPE(ids, merges_of(model, ids), unk_token=unknown, fuse_unk=True, byte_fallback=True)
     )
-    inner.pre_tokenizer = pre_tokenizers.Metaspace("▁", "first", split=False)
-    inner.decoder = decoders.Sequence(
-        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
-    )
+    is_spaced = settings.get("add_prefix_space") is not False
+    scheme = "never" if not is_spaced else "always" if settings.get("legacy") is True else "first"
+    inner.pre_tokenizer = pre_tokenizers.Metaspace("▁", scheme, split=False)
+    steps: list[Any] = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    inner.decoder = decoders.Sequence([*steps, decoders.Strip(" ", 1, 0)] if is_spaced else steps)
     inner.add_special_tokens([unknown, "<s>", "</s>"])
-    first = ["<s>"] if settings.get("add_bos_token", True) else []
-    last = ["</s>"] if settings.get("add_eos_token", False) else []
+    first = [named_token(settings, "bos_token") or "<s>"] if settings.get("add_bos_token", True) else []
+    last = [named_token(settings, "eos_token") or "</s>"] if settings.get("add_eos_token", False) else []
     marks = _required(inner, path, *first, *last)
     one, two = [*first, "$A", *last], [f"{part}:1" for part in (*first, "$B", *last)]
     inner.post_processor = processors.TemplateProcessing(" ".join(one), " ".join([*one, *two]), marks)

@@ -244,7 +244,11 @@ class Tokenizer:
                 spans[0] = (0, 0)
             elif not piece.isspace():
                 spans[position] = (end - len(piece.lstrip()), end)
-            elif piece == " " and words[position] in words[position + 1 : position + 2] and not text[end].isspace():
+            elif (
+                piece == " "
+                and words[position] in words[position + 1 : position + 2]
+                and not text[end : end + 1].isspace()
+            ):
                 # a separate token for the space before a word
                 spans[position] = (end, end)
         return spans
