@@ -31,6 +31,7 @@ import saccade
 from saccade.decoding import beam_search
 from saccade.errors import FileError, UnsupportedError
 from saccade.pretrained import Pretrained, pretrained_files, read_pretrained
+from saccade.pretrained.sentences import sentence_fields
 
 
 @pytest.fixture(scope="module")
@@ -270,3 +271,11 @@ def test_the_example_of_a_model_that_fills_in_words_has_only_words_that_it_knows
     (folder / "vocab.txt").write_text("\n".join([*WORDS, *missing]) + "\n")
     save(bert(vocab_size=len(WORDS) + len(missing)), folder)
     assert saccade.open(folder).examples() == ["The animal didn't cross the street because it was too [MASK]."]
+
+
+def test_texts_that_sentence_transformers_lower_cases_itself_are_refused(tmp_path: Path) -> None:
+    """Wrong before: the field was ignored without a word."""
+    (tmp_path / "modules.json").write_text("[]")
+    (tmp_path / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 8, "do_lower_case": True}))
+    with pytest.raises(FileError, match="do_lower_case is true; Saccade supports only false"):
+        sentence_fields(tmp_path)

@@ -60,6 +60,22 @@ def test_the_shorter_side_and_other_filters_are_those_of_the_home_library(tmp_pa
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
 
+@torch.no_grad()
+@pytest.mark.parametrize(("kind", "named"), [("ViT", True), ("DeiT", True), ("DeiT", False)])
+def test_what_a_file_leaves_out_is_as_in_its_class(kind: str, named: bool, tmp_path: Path) -> None:
+    """Wrong before: DeiT, too, resized with the filter of ViT and was not cut, unless its file said so."""
+    theirs, file = deit() if kind == "DeiT" else vit(), picture(tmp_path / "picture.png", 45, 37)
+    folder = save(theirs, tmp_path / "model")
+    fields = {"size": {"height": 14, "width": 12} if kind == "DeiT" else 12, "crop_size": 12}
+    stated = {"image_processor_type": f"{kind}ImageProcessorFast"} if named else {}
+    (folder / "preprocessor_config.json").write_text(json.dumps(fields | stated))
+    processor = hf.AutoImageProcessor.from_pretrained(folder, backend="pil")
+    opened = saccade.open(folder)
+    found = opened.task.state.normalise([opened.prepare(str(file)).pixels])
+    expected = processor(Image.open(file), return_tensors="pt")["pixel_values"]
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
 def test_without_the_file_on_pictures_or_with_one_that_we_cannot_express_it_is_refused(tmp_path: Path) -> None:
     folder = save(deit(), tmp_path)
     for changed, said in (
@@ -68,6 +84,7 @@ def test_without_the_file_on_pictures_or_with_one_that_we_cannot_express_it_is_r
         ({"do_pad": True}, "has the field 'do_pad', which Saccade does not know"),
         ({"resample": 9}, "resample is 9"),
         ({"image_mean": [0.5]}, "image_mean must be 3 numbers between 0 and 1"),
+        ({"image_processor_type": "LevitImageProcessor"}, "is for the class 'LevitImageProcessor'"),
         ({"crop_size": 14}, "the images have size (14, 14), but in config.json they have (12, 12)"),
     ):
         (folder / "preprocessor_config.json").write_text(json.dumps(PREPARATION | changed))

@@ -80,3 +80,19 @@ def test_a_tagger_with_one_label_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(fields))
     with pytest.raises(FileError, match="has only one label, so there is nothing to choose between"):
         saccade.open(tmp_path)
+
+
+@pytest.mark.parametrize("engine", ["auto", "transformers"])
+def test_labels_that_only_have_a_number_get_numbered_names(engine: str, tmp_path: Path) -> None:
+    """Wrong before: Saccade's engine refused the folder, and transformers answered with an IndexError."""
+    model = labelling("Sequence", bert, vocab_size=len(WORDS))
+    (save(model, tmp_path) / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    fields = json.loads((tmp_path / "config.json").read_text())
+    labels = fields.pop("id2label")
+    fields.pop("label2id")
+    (tmp_path / "config.json").write_text(json.dumps(fields | {"num_labels": 3}))
+    (answer,) = saccade.open(tmp_path, engine=engine).predict(["the dog"])
+    assert sorted(answer.probabilities) == ["LABEL_0", "LABEL_1", "LABEL_2"]
+    (tmp_path / "config.json").write_text(json.dumps(fields | {"num_labels": 2, "id2label": labels}))
+    with pytest.raises(FileError, match="id2label has 3 labels, but num_labels is 2"):
+        saccade.open(tmp_path, engine=engine)

@@ -117,6 +117,10 @@ class Family:
         return name
 
 
+#: The largest number of labels for which names are made up.
+_MOST_LABELS = 1_000_000
+
+
 def check_problem(fields: Fields, use: Use) -> None:
     """Raise an error if the outputs of a model are not logits of labels, but for example those of a regression."""
     allowed = ["single_label_classification", *(["multi_label_classification"] if use == "label texts" else [])]
@@ -133,13 +137,19 @@ def check_problem(fields: Fields, use: Use) -> None:
 
 
 def read_labels(fields: Mapping[str, Any]) -> list[str]:
-    """Return the labels that a config.json names, or two numbered labels if it names none.
+    """Return the labels that a config.json names, or numbered labels if it names none: num_labels of them, or else two.
 
     If several have the same name, as the bird and the machine "crane" of ImageNet do, the id in brackets follows it.
     """
-    named = fields.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
+    stated = fields.get("num_labels")
+    count = stated if type(stated) is int and 0 < stated <= _MOST_LABELS else 2
+    named = fields.get("id2label") or {str(id): f"LABEL_{id}" for id in range(count)}
     if not isinstance(named, Mapping):
         raise FileError(f"config.json: id2label must be a table from ids to labels, not {type(named).__name__}.")
+    if stated is not None and stated != len(named):
+        raise FileError(
+            f"config.json: id2label has {len(named):,} labels, but num_labels is {json.dumps(stated)[:60]}."
+        )
     found = [named.get(str(id), named.get(id)) for id in range(len(named))]
     if not all(isinstance(label, str) for label in found):
         raise FileError(f"config.json: id2label does not give each id from 0 to {len(found) - 1} a label.")

@@ -116,7 +116,7 @@ def read_pretrained(path: Path) -> Pretrained:
     assign(network, tensors)
     prepared = None
     if isinstance(config, VisionConfig):
-        prepared = read_preparation(path, config.image_size, config.channels)
+        prepared = read_preparation(path, config.image_size, config.channels, family.name)
     return Pretrained(
         family.name, use, config, network.eval(), fields.values, vocabulary, unused, family, is_bare, prepared
     )

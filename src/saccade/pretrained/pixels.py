@@ -24,6 +24,12 @@ _KNOWN = frozenset(
 )
 
 
+#: The classes that prepare pictures as Saccade does, with the filter and the cut that each uses unless its file says
+#: otherwise.
+_CLASSES = {"ViT": (2, False), "DeiT": (3, True)}
+_ENDS = ("Fast", "Pil", "FeatureExtractor", "ImageProcessor")
+
+
 @dataclass(frozen=True)
 class Preparation:
     """How a picture is turned into the numbers that a network takes: resized, and normalised in each channel."""
@@ -34,8 +40,9 @@ class Preparation:
     resized: tuple[int, int] | int | None  # the size, or the shorter side, before the middle is cut out; None: no cut
 
 
-def read_preparation(folder: Path, size: tuple[int, int], channels: int) -> Preparation:
-    """Read from a model folder how to prepare pictures for its network, which takes images of this size."""
+def read_preparation(folder: Path, size: tuple[int, int], channels: int, family: str) -> Preparation:
+    """Read from a model folder how to prepare pictures for its network, which takes images of this size. The class that
+    does this in ``transformers`` is that of the ``family``, ViT or DeiT, unless the file names the other one."""
     path = folder / NAME
     if not path.exists():
         raise FileError(
@@ -54,14 +61,30 @@ def read_preparation(folder: Path, size: tuple[int, int], channels: int) -> Prep
     if abs(scale * 255 - 1) > 1e-6:
         raise FileError(f"{path}: rescale_factor is {scale}; Saccade supports only 1/255.")
     mean, deviation = (_each(fields, name, channels) for name in ("image_mean", "image_std"))
-    number = fields.whole("resample", 2)
+    usual_filter, is_cut = _CLASSES[_class(fields, family)]
+    number = fields.whole("resample", usual_filter)
     if number not in FILTERS:
         raise FileError(f"{path}: resample is {str(number)[:60]}; Saccade supports {', '.join(map(str, FILTERS))}.")
     stated = _size(fields, "size")
-    cut = _size(fields, "crop_size") if fields.values.get("do_center_crop") else None
+    cut = _size(fields, "crop_size", 224) if fields.flag("do_center_crop", is_cut) else None
+    cut = (cut, cut) if isinstance(cut, int) else cut
     if (cut or stated) != size:
         raise FileError(f"{path}: the images have size {cut or stated}, but in config.json they have {size}.")
     return Preparation(mean, deviation, FILTERS[number], None if cut is None else stated)
+
+
+def _class(fields: Fields, family: str) -> str:
+    """Return which class of ``transformers`` prepares the pictures: ViT or DeiT."""
+    stated = fields.values.get("image_processor_type") or fields.values.get("feature_extractor_type") or family
+    name = str(stated)
+    for end in _ENDS:
+        name = name.removesuffix(end)
+    if name not in _CLASSES:
+        raise FileError(
+            f"{fields.where} is for the class {str(stated)[:60]!r}, which may prepare pictures in other ways; Saccade "
+            "supports only ViTImageProcessor and DeiTImageProcessor."
+        )
+    return name
 
 
 def preparation_fields(found: Preparation, size: tuple[int, int]) -> dict[str, Any]:
@@ -92,9 +115,9 @@ def _each(fields: Fields, name: str, channels: int) -> tuple[float, ...]:
     return tuple(float(one) for one in given)
 
 
-def _size(fields: Fields, name: str) -> tuple[int, int] | int:
+def _size(fields: Fields, name: str, default: int | None = None) -> tuple[int, int] | int:
     """Return the size in a field: a height and a width, or the length of the shorter side."""
-    given = fields.take(name, (dict, int))
+    given = fields.take(name, (dict, int), default)
     found = (given, given) if isinstance(given, int) else given.get("shortest_edge")
     if isinstance(given, dict) and found is None:
         found = (given.get("height"), given.get("width"))

@@ -38,7 +38,13 @@ def sentence_fields(folder: Path) -> dict[str, Any]:
                 f"{folder / 'modules.json'} has a module of type {str(kind)[:60]!r}, which Saccade does not know."
             )
     if (folder / "sentence_bert_config.json").exists():
-        longest = read_fields(folder / "sentence_bert_config.json").values.get("max_seq_length")
+        values = read_fields(folder / "sentence_bert_config.json").values
+        if values.get("do_lower_case"):
+            path = folder / "sentence_bert_config.json"
+            raise FileError(
+                f"{path}: do_lower_case is true; Saccade supports only false, as tokenizers lower-case texts."
+            )
+        longest = values.get("max_seq_length")
         found["longest_text"] = longest if type(longest) is int else None
     return found
 
