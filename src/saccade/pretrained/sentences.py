@@ -38,13 +38,10 @@ def sentence_fields(folder: Path) -> dict[str, Any]:
                 f"{folder / 'modules.json'} has a module of type {str(kind)[:60]!r}, which Saccade does not know."
             )
     if (folder / "sentence_bert_config.json").exists():
-        values = read_fields(folder / "sentence_bert_config.json").values
-        if values.get("do_lower_case"):
-            path = folder / "sentence_bert_config.json"
-            raise FileError(
-                f"{path}: do_lower_case is true; Saccade supports only false, as tokenizers lower-case texts."
-            )
-        longest = values.get("max_seq_length")
+        fields = read_fields(folder / "sentence_bert_config.json")
+        if fields.values.get("do_lower_case"):
+            raise FileError(f"{fields.where}: do_lower_case is true; Saccade supports only false.")
+        longest = fields.values.get("max_seq_length")
         found["longest_text"] = longest if type(longest) is int else None
     return found
 
