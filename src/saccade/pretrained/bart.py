@@ -19,7 +19,6 @@ def _both(fields: Fields, names: Collection[str], **more: Any) -> TransformerCon
     fields.expect("decoder_attention_heads", heads)
     fields.expect("decoder_ffn_dim", hidden)
     fields.expect("is_decoder", False)
-    fields.expect("forced_bos_token_id", None)  # beam search cannot force a first token yet
     for name in ("add_final_layer_norm", "add_bias_logits", "normalize_before"):
         fields.expect(name, False)
     fields.whole("num_hidden_layers", 0)  # the same as encoder_layers

@@ -26,6 +26,7 @@ from saccade.pretrained.foreign_networks import (
     ForeignRewriter,
     ForeignTagger,
 )
+from saccade.pretrained.generation import read_generation
 from saccade.pretrained.tensors import find_tensors
 
 __all__ = ["read_by_transformers"]
@@ -78,8 +79,7 @@ def read_by_transformers(path: Path, reason: str) -> Pretrained:
         )
     kind = getattr(transformers, name, None)
     _check_known(kind, name, fields, reason)
-    if use == "rewrite":
-        _check_first_token(path, fields, reason)
+    generation = read_generation(path, fields) if use in ("rewrite", "continue") else {}
     network, unused = _opened(path, kind, name, reason)
     config = cast(Any, network).config.get_text_config()
     limit = _longest(network, config)
@@ -92,7 +92,7 @@ def read_by_transformers(path: Path, reason: str) -> Pretrained:
     wrapped = _WRAPPERS[use](network, known).eval()
     if isinstance(wrapped, ForeignDecoder | ForeignRewriter):
         _check_order(wrapped, config.vocab_size, reason)
-    return Pretrained(known.model_type, use, known, wrapped, fields, config.vocab_size, unused)
+    return Pretrained(known.model_type, use, known, wrapped, fields, config.vocab_size, unused, generation=generation)
 
 
 def _use(path: Path, reason: str) -> tuple[Use, str]:
@@ -129,17 +129,6 @@ def _check_known(kind: Any, name: str, fields: Mapping[str, Any], reason: str) -
         if field not in known and value is not None and (field, value) != ("position_embedding_type", "absolute"):
             raise UnsupportedError(
                 f"{reason} transformers cannot run it here either: this version does not know the field {field[:60]!r}."
-            )
-
-
-def _check_first_token(path: Path, fields: Mapping[str, Any], reason: str) -> None:
-    """Refuse a model that must write a certain token first, such as the name of a language."""
-    generation = path / "generation_config.json"
-    for given in (fields, read_fields(generation).values if generation.exists() else {}):
-        if given.get("forced_bos_token_id") is not None:
-            raise UnsupportedError(
-                f"{reason} transformers cannot run it here either: its forced_bos_token_id forces the first token of "
-                "an output, which beam search cannot do yet."
             )
 
 

@@ -180,6 +180,7 @@ class Pretrained:
     layout: Family | None = None  # how its original library names its tensors, if Saccade can write them
     is_bare: bool = False  # whether its tensors lack the prefix of the family
     preparation: Preparation | None = None  # how pictures become its inputs
+    generation: Mapping[str, Any] = field(default_factory=dict)  # how its library generates text by default
     entries: tuple[list[str], list[str]] | None = None  # the source and target tokens, if a file lists them
 
     @property
@@ -199,8 +200,9 @@ class Pretrained:
         return length if type(length) is int and length > 0 else None
 
     def id(self, *names: str) -> int | None:
-        """Return the token id in the first of these fields of config.json that has one (eos_token_id, ...), or None."""
-        given = [self.fields.get(name) for name in names]
+        """Return the token id in the first of these fields that has one (eos_token_id, ...), or None. If the model
+        generates text, ``generation`` counts before config.json."""
+        given = [self.generation.get(name, self.fields.get(name)) for name in names]
         found = [value[0] if isinstance(value, list) and value else value for value in given]  # the first end token
         return next((id for id in found if type(id) is int and 0 <= id < self.vocabulary), None)
 

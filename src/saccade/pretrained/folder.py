@@ -33,6 +33,7 @@ from saccade.pretrained.ctranslate2_folder import MODEL as CTRANSLATE2
 from saccade.pretrained.ctranslate2_folder import is_ctranslate2, read_ctranslate2
 from saccade.pretrained.family import Family, Pretrained, Use, check_problem, read_labels
 from saccade.pretrained.fields import Fields, read_fields
+from saccade.pretrained.generation import read_generation
 from saccade.pretrained.gpt2 import GPT2
 from saccade.pretrained.gpt_neox import GPT_NEOX
 from saccade.pretrained.llama import LLAMA, MISTRAL, QWEN2
@@ -107,6 +108,7 @@ def read_pretrained(path: Path) -> Pretrained:
             network = _build(config, use, vocabulary, fields.values)
     except SaccadeError as error:
         raise FileError(f"{fields.where} describes a network that cannot be built: {error}") from None
+    defaults = read_generation(path, fields.values) if use in ("rewrite", "continue") else {}
     unused = _check(network, family, files, names, path)
     ours = unshared(network)
     tensors: dict[str, Tensor] = {}
@@ -118,7 +120,7 @@ def read_pretrained(path: Path) -> Pretrained:
     if isinstance(config, VisionConfig):
         prepared = read_preparation(path, config.image_size, config.channels, family.name)
     return Pretrained(
-        family.name, use, config, network.eval(), fields.values, vocabulary, unused, family, is_bare, prepared
+        family.name, use, config, network.eval(), fields.values, vocabulary, unused, family, is_bare, prepared, defaults
     )
 
 

@@ -17,6 +17,7 @@ from saccade.pretrained import Pretrained, read_pretrained
 from saccade.pretrained.by_transformers import read_by_transformers
 from saccade.pretrained.family import Use
 from saccade.pretrained.foreign_networks import ForeignTagger
+from saccade.pretrained.generation import unused_defaults
 from saccade.tasks.base.task import Bundle
 from saccade.tasks.registry import task_of_model
 from saccade.text import ForeignTokenizer, read_foreign
@@ -65,7 +66,7 @@ def _bundle(path: Path, model: Pretrained, kind: str) -> Bundle:
         entry.predictor.options(),
         data=_data(model),
         family=model.family,
-        unused=model.unused,
+        unused=(*model.unused, *unused_defaults(model.generation)),
     )
 
 

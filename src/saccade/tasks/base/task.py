@@ -116,7 +116,7 @@ class Bundle:
     decoding: Config
     data: Mapping[str, Any] = field(default_factory=dict)  # the [data] table of its recipe
     family: str | None = None  # what kind of model it is, if another library trained it: BERT, GPT-2, ...
-    unused: Sequence[str] = ()  # tensors of its files that the network does not have
+    unused: Sequence[str] = ()  # tensors of its files, and settings of its original library, that are not used
     engine: str = "torch"  # the library that runs the network; torch stands for Saccade's own networks
     reason: str = ""  # a sentence that says why the engine is not torch
 
