@@ -3,13 +3,15 @@
     python benchmarks/pretrained.py open --folder ~/models/minilm
     python benchmarks/pretrained.py generate
     python benchmarks/pretrained.py encode --folder ~/models/minilm --texts sentences.txt
+    python benchmarks/pretrained.py tag --folder runs/ewt-minilm --texts en_ewt-ud-test.conllu
 
 open: `saccade.open(folder)` against `AutoTokenizer` and `AutoModel` of transformers, in one process, after all imports.
 generate: greedy continuation of a prompt by a GPT-2 with random weights, by Saccade and by `generate` of transformers
 with its cache. encode: the vectors of a sentence encoder, in padded batches, by torch and by ONNX Runtime with the
 graph that `saccade export --to onnx` writes; both get the same tensors. The ratios depend on the length of the texts.
-It also measures `predict` for one text at a time, and `--engine onnx` against torch, from texts to vectors. Everything
-runs in one thread. Each round measures both, in random order, in processor time; the figures are the median, smallest
+It also measures `predict` for one text at a time, and `--engine onnx` against torch, from texts to vectors. tag: the
+labels of words by a tagger, by torch and by `--engine onnx`, in padded batches and with `predict`. Everything runs in
+one thread. Each round measures both, in random order, in processor time; the figures are the median, smallest
 and largest ratio.
 """
 
@@ -129,7 +131,30 @@ def encoding(folder: Path, path: Path, rounds: int) -> None:
             found = ratios(partial(run_graph, session, given), partial(run_network, opened.model, batches), rounds)
             print(f"encoding, {size} at once: speed of ONNX Runtime / torch {median_and_range(found)}")
     predicting(opened, sorted(texts, key=len)[:64], rounds)
-    fast = saccade.open(folder, engine="onnx")
+    both_predict(opened, saccade.open(folder, engine="onnx"), texts, rounds)
+
+
+def tagging(folder: Path, path: Path, rounds: int) -> None:
+    opened, fast = saccade.open(folder), saccade.open(folder, engine="onnx")
+    inputs = opened.read_file(path)[0][:128]
+    rows = sorted((opened.prepare(one) for one in inputs), key=lambda one: len(one.words))
+    print(f"median number of words: {len(rows[len(rows) // 2].words)}")
+    for size in (1, 8, 32):
+        chosen = rows[::2] if size == 1 else rows
+        batches = [opened.task.plain_batch(chosen[start : start + size]) for start in range(0, len(chosen), size)]
+        run = partial(run_tagger, opened.task, batches)
+        found = ratios(partial(run, fast.engine), partial(run, opened.model), rounds)
+        print(f"tagging, {size} at once: speed of ONNX Runtime / torch {median_and_range(found)}")
+    both_predict(opened, fast, inputs, rounds)
+
+
+@torch.inference_mode()
+def run_tagger(task: Any, batches: Any, network: Any) -> None:
+    for batch in batches:
+        task.logits(network, batch)
+
+
+def both_predict(opened: Any, fast: Any, texts: list[Any], rounds: int) -> None:
     opened.is_exclusive = fast.is_exclusive = True
     each = {"one at a time": [[text] for text in texts[:64]], "all at once": [texts]}
     for how, parts in each.items():
@@ -137,7 +162,7 @@ def encoding(folder: Path, path: Path, rounds: int) -> None:
         print(f"predict, {how}: speed of --engine onnx / torch {median_and_range(found)}")
 
 
-def predicted(opened: Any, parts: list[list[str]]) -> None:
+def predicted(opened: Any, parts: list[list[Any]]) -> None:
     for part in parts:
         opened.predict(part)
 
@@ -164,9 +189,13 @@ def run_graph(session: Any, given: Any) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure models of other libraries.")
-    parser.add_argument("what", choices=("open", "generate", "encode"))
-    parser.add_argument("--folder", type=Path, help="a sentence encoder, for open and encode")
-    parser.add_argument("--texts", type=Path, help="a file with a text per line, after a label and a space; for encode")
+    parser.add_argument("what", choices=("open", "generate", "encode", "tag"))
+    parser.add_argument("--folder", type=Path, help="a sentence encoder, for open and encode, or a tagger")
+    parser.add_argument(
+        "--texts",
+        type=Path,
+        help="for encode, a file with a label, a space and a text per line; for tag, a file that the model reads",
+    )
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -176,8 +205,10 @@ def main() -> None:
         opening(options.folder, options.rounds)
     elif options.what == "generate":
         generating(options.rounds)
-    else:
+    elif options.what == "encode":
         encoding(options.folder, options.texts, options.rounds)
+    else:
+        tagging(options.folder, options.texts, options.rounds)
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def filler(folder: Path) -> Path:
     return write_untrained(folder, task, FillOptions(), position="alibi")
 
 
-def tagger(folder: Path) -> Path:
+def tagger(folder: Path, **fields: Any) -> Path:
     sentences = [
         TaggedSentence(
             tuple(text.rstrip(".").split()), tuple("AB"[len(word) % 2] for word in text.split()), (1,), "toy"
@@ -85,7 +85,7 @@ def tagger(folder: Path) -> Path:
         for text in ENGLISH
     ]
     task = Tagging(TaggingState.prepare({"text": TaggingText(pieces=300)}, sentences))
-    return write_untrained(folder, task, NoOptions())
+    return write_untrained(folder, task, NoOptions(), **fields)
 
 
 def sorter(folder: Path, pooling: str = "attention", kind: str = "transformer") -> Path:

@@ -16,7 +16,6 @@ import untrained
 from saccade.errors import ExportError, OptionError
 from saccade.tasks.base.exporting import export, onnx
 from saccade.tasks.base.neighbours import NeighbourOptions
-from saccade.tasks.base.predictor import NoOptions
 from saccade.tasks.text_autoencoder.task import TextAutoencoder, TextAutoencoderState
 from saccade.text import Tokenizer
 
@@ -42,8 +41,7 @@ def text_rebuilder(folder: Path) -> Path:
 
 
 def word_tagger(folder: Path) -> Path:
-    task = saccade.open(untrained.tagger(folder.with_name("recurrent"))).task
-    return untrained.write_untrained(folder, task, NoOptions(), spelling="convolution")
+    return untrained.tagger(folder, spelling="convolution")
 
 
 QUICK: dict[str, Callable[[Path], Path]] = {"writer": untrained.writer, "images": untrained.image_classifier}

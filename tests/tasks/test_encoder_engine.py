@@ -6,27 +6,34 @@ import copy
 import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from typer.testing import CliRunner
 
 import saccade
 import untrained
 from saccade.attention.weights import resolve_weights
 from saccade.cli.main import app
-from saccade.errors import OptionError, StaleTraceError
+from saccade.data.labelled import LabelledText
+from saccade.data.tagged import TaggedSentence
+from saccade.errors import OptionError, PositionError, StaleTraceError
 from saccade.models.classifier import Classifier, TransformerClassifierConfig
+from saccade.models.tagger import Tagger, TransformerTaggerConfig
 from saccade.pretrained.onnx import run_graph
 from saccade.serving.batching import Batcher
 from saccade.serving.limits import Limits
 from saccade.tasks.base import encoder_engine
-from saccade.tasks.base.encoder_engine import EncoderEngine
+from saccade.tasks.base.encoder_engine import EncoderEngine, open_encoder
 from saccade.tasks.base.predictor import Predictor
 from saccade.tasks.base.snapshot import only_checks
+from saccade.tasks.classification.answer import ClassificationAnswer
+from saccade.tasks.tagging.answer import TaggingAnswer
+from saccade.tasks.tagging.predictor import TaggingPredictor
 
 TEXTS = ["the black cat sees the dog.", "dog", "the", "the cat the dog the cat sees the black dog.", "zebra!"]
 
@@ -35,8 +42,9 @@ def scores(predictor: Predictor, inputs: list[Any]) -> list[list[float]]:
     """All numbers of the answers: probabilities, or vectors and their similarity."""
     found = []
     for answer in predictor.predict(inputs):
-        vectors = [number for vector in getattr(answer, "vectors", ()) for number in vector]
-        found.append([answer.score or 0.0, *getattr(answer, "probabilities", {}).values(), *vectors])
+        rows = answer.every.tolist() if isinstance(answer, TaggingAnswer) else getattr(answer, "vectors", ())
+        each = answer.probabilities.values() if isinstance(answer, ClassificationAnswer) else ()
+        found.append([answer.score or 0.0, *each, *(number for row in rows for number in row)])
     return found
 
 
@@ -45,10 +53,18 @@ def with_engine(predictor: Predictor) -> Predictor:
     return type(predictor)(predictor.bundle, engine=engine)
 
 
-@pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Predictor, Predictor]:
-    """A classifier, opened with torch and with ONNX Runtime. Writing the graph takes seconds."""
-    folder = untrained.sorter(tmp_path_factory.mktemp("sorter") / "model")
+#: Folders of models that attend, and how each is made.
+MODELS: dict[str, Callable[[Path], Path]] = {
+    "classifier": untrained.sorter,
+    "tagger of words": partial(untrained.tagger, spelling="convolution"),
+    "tagger of pieces": partial(untrained.tagger, unit="pieces"),
+}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Predictor, Predictor]:
+    """A model, opened with torch and with ONNX Runtime. Writing the graph takes seconds."""
+    folder = MODELS[request.param](tmp_path_factory.mktemp("models") / "model")
     return saccade.open(folder), saccade.open(folder, engine="onnx")
 
 
@@ -57,13 +73,27 @@ def compare(ours: Predictor, theirs: Predictor) -> None:
         torch.testing.assert_close(scores(theirs, inputs), scores(ours, inputs), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("longest", [encoder_engine.LONGEST, 4])
-def test_a_classifier_gives_the_same_answers(
-    both: tuple[Predictor, Predictor], longest: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("name", "most"), [("LONGEST", 512), ("LONGEST", 4), ("WORDS_AT_ONCE", 1)])
+def test_the_answers_are_the_same(
+    both: tuple[Predictor, Predictor], name: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(encoder_engine, "LONGEST", longest)
+    monkeypatch.setattr(encoder_engine, name, most)
     assert both[1].engine_name == "ONNX Runtime"
     compare(*both)
+
+
+def test_an_evaluation_gives_the_same_scores(
+    both: tuple[Predictor, Predictor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    examples: list[Any] = [LabelledText(text, "good", number, "toy") for number, text in enumerate(TEXTS)]
+    if isinstance(both[0], TaggingPredictor):
+        sentences = [tuple(text.split()) for text in TEXTS]
+        examples = [TaggedSentence(words, ("A",) * len(words), (1,), "toy") for words in sentences]
+    ours = both[0].evaluate(examples).scores
+    runs: list[int] = []
+    monkeypatch.setattr(encoder_engine, "run_graph", lambda *given: (runs.append(1), run_graph(*given))[1])
+    assert both[1].evaluate(examples).scores == pytest.approx(ours, rel=1e-4)
+    assert runs
 
 
 CONFIG: dict[str, Any] = {"width": 12, "num_heads": 2, "encoder_layers": 1, "feedforward_width": 20}
@@ -76,7 +106,7 @@ def typed() -> tuple[Classifier, EncoderEngine]:
     network = Classifier(TransformerClassifierConfig(**CONFIG, token_types=2), 50, 3).eval()
     for parameter in network.parameters():
         nn.init.normal_(parameter, std=0.4)
-    return network, EncoderEngine(network, 50, "cpu", "fp32")
+    return network, open_encoder(network, "cpu", "fp32")
 
 
 @torch.inference_mode()
@@ -89,6 +119,61 @@ def test_tokens_and_their_types_both_count(typed: tuple[Classifier, EncoderEngin
             torch.testing.assert_close(engine(tokens, lengths, types), network(tokens, lengths, types))
 
 
+def tagger(**fields: Any) -> Tagger:
+    torch.manual_seed(0)
+    config = TransformerTaggerConfig(**CONFIG, **fields)
+    features = () if config.unit == "pieces" else (3, 7)
+    network = Tagger(config, words=29, pieces=23, characters=17, labels=5, features=features).eval()
+    for parameter in network.parameters():
+        nn.init.normal_(parameter, std=0.4)
+    return network
+
+
+def sentences(network: Tagger, count: int, longest: int, pieces: int, frame: int) -> dict[str, Tensor]:
+    """Random sentences; a word may have no pieces, and no characters."""
+    lengths = torch.randint(1, longest + 1, (count,))
+    lengths[0] = longest
+
+    def ids(name: str, most: int, more: int = 0) -> Tensor:
+        real = torch.arange(longest + 2 * more) < lengths[:, None] + 2 * more
+        counts = torch.randint(most + 1, real.shape).where(real, 0)
+        drawn = torch.randint(1, network.sizes[name], (*real.shape, most))
+        return drawn.masked_fill(torch.arange(most) >= counts[..., None], 0)
+
+    words = torch.randint(1, network.sizes["words"], (count, longest))
+    words[torch.arange(longest) >= lengths[:, None]] = 0
+    given = {"words": words, "pieces": ids("pieces", pieces, frame), "characters": ids("characters", 6)}
+    given["pieces"][:, frame, 0] = 1  # a sentence has at least one piece
+    each = [torch.randint(size, words.shape) for size in network.feature_sizes]
+    return given | {"lengths": lengths} | ({"features": torch.stack(each, dim=-1)} if each else {})
+
+
+@pytest.mark.parametrize(
+    "fields", [{"unit": "pieces"}, {"spelling": "convolution", "piece_width": 5}], ids=["pieces", "words"]
+)
+@torch.inference_mode()
+def test_every_input_of_a_tagger_counts(fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    network = tagger(**fields, position="learned", max_length=40)
+    engine = open_encoder(network, "cpu", "fp32")
+    for count, longest, pieces, frame in ((1, 1, 1, 0), (1, 1, 1, 1), (2, 7, 4, 0), (5, 9, 3, 1), (3, 30, 1, 0)):
+        given = sentences(network, count, longest, pieces, frame)
+        real = torch.arange(longest) < given["lengths"][:, None]
+        for at in (None, real):
+            torch.testing.assert_close(engine(**given, at=at), network(**given, at=at), rtol=1e-4, atol=1e-4)
+    with pytest.raises(PositionError, match="40 learned positions; the input needs"):
+        engine(**sentences(network, 9, 80, 3, 0))
+    read = ["pieces"] if network.by_pieces else ["words", "pieces", "characters", "features"]
+    for name in read:
+        monkeypatch.setattr(encoder_engine, "run_graph", partial(without, "tokens" if network.by_pieces else name))
+        with pytest.raises(OptionError, match="does not compute what this network computes"):
+            engine._check()
+
+
+def without(name: str, session: Any, given: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Run a graph that does not notice what one of its inputs is."""
+    return run_graph(session, given | {name: given[name].clamp(max=1)})
+
+
 def test_a_graph_that_computes_something_else_is_refused(
     typed: tuple[Classifier, EncoderEngine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,7 +182,7 @@ def test_a_graph_that_computes_something_else_is_refused(
 
     monkeypatch.setattr(encoder_engine, "run_graph", as_types)
     with pytest.raises(OptionError, match="does not compute what this network computes"):
-        EncoderEngine(typed[0], 50, "cpu", "fp32")
+        open_encoder(typed[0], "cpu", "fp32")
 
 
 def test_what_an_engine_cannot_do_the_network_does(both: tuple[Predictor, Predictor]) -> None:
@@ -122,11 +207,11 @@ def test_what_an_engine_cannot_do_the_network_does(both: tuple[Predictor, Predic
     with saccade.watch(theirs.model) as seen:
         theirs.predict(TEXTS)
     assert set(seen) == set(ours.predict(TEXTS[:1])[0].view.names)
-    pooling = theirs.model.pooling
-    pooling.weights, kept = resolve_weights("sparsemax"), pooling.weights
+    attention = theirs.model.encoder[0].self
+    attention.weights, kept = resolve_weights("sparsemax"), attention.weights
     with pytest.raises(StaleTraceError, match="The model has changed since ONNX Runtime copied it"):
         theirs.predict(TEXTS)
-    pooling.weights = kept
+    attention.weights = kept
     torch.testing.assert_close(*found(), rtol=1e-4, atol=1e-5)
 
 
@@ -205,10 +290,12 @@ def test_weights_that_changed_are_noticed(both: tuple[Predictor, Predictor]) -> 
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (untrained.tagger, "--engine onnx does not apply to tagging models"),
+        (untrained.filler, "--engine onnx does not apply to masked-language-model models"),
         (untrained.translator, "--engine onnx does not apply to translation models"),
         (untrained.writer, "--engine onnx does not apply to language-model models"),
         (lambda folder: untrained.sorter(folder, kind="recurrent"), "Only Transformers can be exported to ONNX"),
+        (lambda folder: untrained.tagger(folder, kind="recurrent"), "Only Transformers can be exported to ONNX"),
+        (untrained.tagger, "A tagger with spelling = recurrent cannot be exported to ONNX"),
     ],
 )
 def test_other_models_are_refused(make: Callable[[Path], Path], said: str, tmp_path: Path) -> None:
@@ -223,7 +310,7 @@ def test_what_it_cannot_do_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="runs in one process, which uses several threads, not with 2 workers"):
         saccade.open(folder, workers=2, engine="onnx")
     with pytest.raises(OptionError, match="does not run the network Linear"):
-        EncoderEngine(nn.Linear(2, 2), 5, "cpu", "fp32")
+        open_encoder(nn.Linear(2, 2), "cpu", "fp32")
 
 
 @pytest.mark.slow

@@ -59,7 +59,7 @@ Engine = Annotated[
     typer.Option(
         help="Library that runs the model: torch, ctranslate2, onnx, transformers, or auto (torch; ctranslate2 for "
         "int8, and if predict reads a large file; transformers for models that Saccade's own networks cannot "
-        "represent)."
+        "represent). onnx runs Transformers that classify texts, compare sentences or label words."
     ),
 ]
 Workers = Annotated[int, typer.Option(help="Number of CPU processes among which inputs are divided.", min=1, max=256)]

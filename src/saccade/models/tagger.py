@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, cast
 
 import torch
@@ -40,6 +40,8 @@ __all__ = [
 ]
 
 
+#: A function from rows of tokens, and their lengths, to a vector for each token.
+ReadRow = Callable[[Tensor, Tensor], Tensor]
 #: The width of the embedding of a feature.
 FEATURE_WIDTH = 32
 
@@ -140,6 +142,9 @@ class Tagger(nn.Module):
     so the weights of a masked language model can be loaded.
     """
 
+    sizes: dict[str, int]  # of the vocabularies of words, pieces and characters
+    feature_sizes: tuple[int, ...]  # of the vocabulary of each feature
+
     def __init__(
         self, config: Config, *, words: int, pieces: int, characters: int, labels: int, features: Sequence[int] = ()
     ) -> None:
@@ -147,6 +152,8 @@ class Tagger(nn.Module):
         assert isinstance(config, tuple(TAGGERS.values()))
         assert isinstance(config, ReaderConfig)
         self.config = config
+        self.sizes = {"words": words, "pieces": pieces, "characters": characters}
+        self.feature_sizes = tuple(features)
         self.share = cast(EncoderConfig, config).dropout
         self.by_pieces = isinstance(config, TransformerTaggerConfig) and config.unit == "pieces"
         self.input: nn.Module
@@ -179,10 +186,9 @@ class Tagger(nn.Module):
 
         The sizes of later tensors depend on the values of pieces and characters, so keep these two on the CPU.
         """
-        before = (pieces.shape[1] - words.shape[1]) // 2
-        inner = slice(before, before + words.shape[1])
+        inner = without_frame(words, pieces)
         if self.by_pieces:
-            x = self._from_pieces(pieces)[:, inner]
+            x = mean_over_words(self._encode_pieces, pieces)[:, inner]
         else:
             more = () if features is None or not features.shape[2] else (features,)
             x = self.input(words, pieces[:, inner], characters, *more)
@@ -205,12 +211,32 @@ class Tagger(nn.Module):
         logits: Tensor = self.output(found if at is None else found[at])
         return logits
 
-    def _from_pieces(self, pieces: Int[Tensor, "B N P"]) -> Float[Tensor, "B N D"]:
-        """Encode all pieces of a sentence as one row, then average the pieces of each word."""
-        tokens, place, lengths = in_one_row(pieces)
-        x = run_encoder(self.encoder, self.encoder_norm, self.input(tokens.to(self.output.weight.device)), lengths)
-        back = place.to(x.device).flatten(1).unsqueeze(-1).expand(-1, -1, x.shape[2])
-        return mean_of_pieces(x.gather(1, back).view(*pieces.shape, -1), pieces)
+    def _encode_pieces(self, tokens: Int[Tensor, "B T"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B T D"]:
+        return run_encoder(self.encoder, self.encoder_norm, self.input(tokens.to(self.output.weight.device)), lengths)
+
+    def logits_of_words(
+        self, logits_of_pieces: ReadRow, words: Int[Tensor, "B N"], pieces: Int[Tensor, "B N P"]
+    ) -> Float[Tensor, "B N L"]:
+        """The same logits of words as ``forward`` with ``unit = "pieces"``, from a function that returns those of all
+        pieces, such as an exported graph."""
+        found = mean_over_words(logits_of_pieces, pieces)
+        has_pieces = (pieces != 0).any(dim=2, keepdim=True)  # the vector of a word without pieces is 0
+        assert self.output.bias is not None
+        return torch.where(has_pieces, found, self.output.bias)[:, without_frame(words, pieces)]
+
+
+def without_frame(words: Int[Tensor, "B N"], pieces: Int[Tensor, "B N P"]) -> slice:
+    """Return where the words of the sentence are in ``pieces``, which may also have a word before and after them."""
+    before = (pieces.shape[1] - words.shape[1]) // 2
+    return slice(before, before + words.shape[1])
+
+
+def mean_over_words(read: ReadRow, pieces: Int[Tensor, "B N P"]) -> Float[Tensor, "B N D"]:
+    """Read all pieces of a sentence as one row, then average over the pieces of each word."""
+    tokens, place, lengths = in_one_row(pieces)
+    x = read(tokens, lengths)
+    back = place.to(x.device).flatten(1).unsqueeze(-1).expand(-1, -1, x.shape[2])
+    return mean_of_pieces(x.gather(1, back).view(*pieces.shape, -1), pieces)
 
 
 def in_one_row(

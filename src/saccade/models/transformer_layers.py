@@ -110,6 +110,7 @@ class InputLayer(nn.Module):
 
     def __init__(self, config: TransformerConfig, vocabulary: int, shared: WordEmbedding | None = None) -> None:
         super().__init__()
+        self.vocabulary = vocabulary
         self.dropout = config.dropout
         width = _embedding_width(config) - config.position_width
         if config.one_hot:

@@ -14,9 +14,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from saccade.models.tagger import in_one_row
+from saccade.models.tagger import mean_over_words, without_frame
 from saccade.models.targets import Positions, Targets, answer
-from saccade.models.word_reader import mean_of_pieces
 from saccade.pretrained.family import ForeignConfig
 
 __all__ = ["Foreign", "ForeignClassifier", "ForeignDecoder", "ForeignEncoder", "ForeignRewriter", "ForeignTagger"]
@@ -124,15 +123,15 @@ class ForeignTagger(Foreign):
         at: Bool[Tensor, "B N"] | None = None,
     ) -> Float[Tensor, "B N L"] | Float[Tensor, "W L"]:
         """Return a logit for each label of every word; with ``at``, only for the words where it is True."""
-        inner = (pieces.shape[1] - words.shape[1]) // 2  # 1 if there are tokens before and after the text
-        given = self._marked(pieces, lengths) if inner else pieces
-        tokens, place, counts = in_one_row(given)
-        tokens = tokens.masked_fill(tokens == _ZERO, 0).to(words.device)
-        found = [F.pad(one, (0, 0, 0, tokens.shape[1] - one.shape[1])) for one in self.each(tokens, counts)]
-        logits = torch.cat(found)
-        back = place.to(logits.device).flatten(1).unsqueeze(-1).expand(-1, -1, logits.shape[2])
-        spread = logits.gather(1, back).view(*given.shape, -1)
-        by_word = mean_of_pieces(spread, given)[:, inner : inner + words.shape[1]]
+        inner = without_frame(words, pieces)
+        given = self._marked(pieces, lengths) if inner.start else pieces  # there are tokens before and after the text
+
+        def read(tokens: Tensor, counts: Tensor) -> Tensor:
+            tokens = tokens.masked_fill(tokens == _ZERO, 0).to(words.device)
+            found = [F.pad(one, (0, 0, 0, tokens.shape[1] - one.shape[1])) for one in self.each(tokens, counts)]
+            return torch.cat(found)
+
+        by_word = mean_over_words(read, given)[:, inner]
         return by_word if at is None else by_word[at]
 
     def _marked(self, pieces: Int[Tensor, "B N P"], lengths: Int[Tensor, " B"]) -> Int[Tensor, "B N P"]:

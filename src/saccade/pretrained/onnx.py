@@ -176,8 +176,10 @@ class _Words(nn.Module):
         super().__init__()
         self.network = network
 
-    def forward(self, words: Tensor, pieces: Tensor, characters: Tensor, lengths: Tensor) -> Float[Tensor, "B N L"]:
-        logits: Tensor = self.network(words, pieces, characters, lengths)
+    def forward(
+        self, words: Tensor, pieces: Tensor, characters: Tensor, lengths: Tensor, features: Tensor | None = None
+    ) -> Float[Tensor, "B N L"]:
+        logits: Tensor = self.network(words, pieces, characters, lengths, features=features)
         return logits
 
 
@@ -187,15 +189,19 @@ def _tagger(network: Tagger) -> Graph:
         return _tokens(_Pieces(network), "logits")
     assert isinstance(config, TransformerTaggerConfig)
     if config.spelling not in ("none", "convolution"):
-        raise OptionError(f"A tagger with spelling = {config.spelling} cannot be exported to ONNX.")
-    if hasattr(network.input.reader, "embeddings"):
-        raise OptionError("A tagger that reads feature_columns cannot be exported to ONNX.")
+        raise OptionError(
+            f"A tagger with spelling = {config.spelling} cannot be exported to ONNX; convolution and none can."
+        )
     words, lengths = torch.ones(BATCH, SOURCE, dtype=torch.long), torch.tensor([SOURCE, SOURCE - 2])
     parts = (torch.ones(BATCH, SOURCE, 3, dtype=torch.long), torch.ones(BATCH, SOURCE, PAST, dtype=torch.long))
     plain = {0: "batch", 1: "length"}
-    axes = (plain, plain | {2: "pieces"}, plain | {2: "characters"}, {0: "batch"})
-    names = ("words", "pieces", "characters", "lengths")
-    return Graph(_Words(network), (words, *parts, lengths), axes, names, ("logits",))
+    examples: tuple[Tensor, ...] = (words, *parts, lengths)
+    axes: tuple[dict[int, str], ...] = (plain, plain | {2: "pieces"}, plain | {2: "characters"}, {0: "batch"})
+    names: tuple[str, ...] = ("words", "pieces", "characters", "lengths")
+    if network.feature_sizes:
+        features = torch.zeros(BATCH, SOURCE, len(network.feature_sizes), dtype=torch.long)
+        examples, axes, names = (*examples, features), (*axes, plain), (*names, "features")
+    return Graph(_Words(network), examples, axes, names, ("logits",))
 
 
 # --- networks that write text ---

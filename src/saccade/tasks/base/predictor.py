@@ -48,7 +48,7 @@ class Predictor(ABC):
     formats: ClassVar[Mapping[str, Callable[[Any], str]]] = {}
     scoring: ClassVar[type[Config]] = NoOptions  # further options of ``evaluate``
     takes_workers: ClassVar[bool] = False  # whether several processes can share the inputs
-    encodes_texts: ClassVar[bool] = False  # whether the network turns each text into one vector, as EncoderEngine does
+    takes_onnx: ClassVar[bool] = False  # whether answers come from ``network_for``, so that ONNX Runtime can give them
     streams: ClassVar[bool] = False  # whether an answer can be shown while it is generated
     takes_lines: ClassVar[bool] = False  # whether a line of a file can be an input
     reads: ClassVar[bool] = False  # whether ``view_input`` takes a text of any length
@@ -82,14 +82,13 @@ class Predictor(ABC):
         """Open CTranslate2 ("ctranslate2") or ONNX Runtime ("onnx") to compute the answers of this model. Raises an
         error if it does not support such models."""
         if engine == "onnx":
-            if cls.encodes_texts:
-                from saccade.tasks.base.encoder_engine import EncoderEngine
+            if cls.takes_onnx:
+                from saccade.tasks.base.encoder_engine import open_encoder
 
-                vocabulary = min(len(one.entries()) for one in bundle.task.state.vocabularies().values())
-                return EncoderEngine(bundle.model, vocabulary, device, precision, workers)
+                return open_encoder(bundle.model, device, precision, workers)
             raise OptionError(
                 f"--engine onnx does not apply to {bundle.task.name} models; it only applies to Transformers for "
-                "classification or sentence similarity."
+                "classification, tagging or sentence similarity."
             )
         raise OptionError(
             f"Neither --engine ctranslate2 nor int8 applies to {bundle.task.name} models; they only apply to models "

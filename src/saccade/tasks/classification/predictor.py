@@ -47,7 +47,7 @@ class ClassificationPredictor(TextInputPredictor):
     input_types = (str, list, tuple)
     input_name = "a text or two texts"
     reads = True
-    encodes_texts = True
+    takes_onnx = True
     kept_part = "first"
     at_once = 500
     in_order = LABEL_FIRST

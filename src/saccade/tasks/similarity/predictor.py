@@ -30,7 +30,7 @@ class SimilarityPredictor(TextInputPredictor):
     input_types = (str, list, tuple)
     input_name = "a text or two texts"
     reads = True
-    encodes_texts = True
+    takes_onnx = True
     task: Similarity
 
     @property

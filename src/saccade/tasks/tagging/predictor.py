@@ -40,6 +40,7 @@ class TaggingPredictor(TextInputPredictor):
     input_types = (str, list, tuple)
     input_name = "a text or a list of words"
     reads = True
+    takes_onnx = True
     at_once = 500
     task: Tagging
 
@@ -112,7 +113,7 @@ class TaggingPredictor(TextInputPredictor):
 
     def answer(self, inputs: Sequence[EncodedSentence], options: Any, now: Snapshot) -> list[TaggingAnswer]:
         answers = []
-        for encoded, scores in zip(inputs, self.task.probabilities(self.model, inputs), strict=True):
+        for encoded, scores in zip(inputs, self.task.probabilities(self.network_for(now), inputs), strict=True):
             best = scores.amax(dim=-1).tolist()
             answers.append(
                 TaggingAnswer(

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from saccade.decoding import beam_search
+from saccade.errors import OptionError
 from saccade.models import DecoderOnly, EncoderDecoder
 from saccade.models.captioner import Captioner
 from saccade.models.classifier import Classifier
-from saccade.models.tagger import Tagger, in_one_row
+from saccade.models.tagger import Tagger, without_frame
 from saccade.models.vit import VisionEncoder
-from saccade.models.word_reader import mean_of_pieces
 from saccade.pretrained.onnx import Graph, graphs, kept_names, run_graph, runtime, write_graph
 from saccade.tasks.base.exporting.files import Export, vocabulary_files
 from saccade.tasks.base.exporting.inputs import (
@@ -42,6 +42,8 @@ LONGEST_CAPTION = 20
 def to_onnx(bundle: Bundle, inputs: Sequence[str]) -> Export:
     onnxruntime = runtime("Export to ONNX")
     parts = graphs(bundle.model, has_types=_has_types(bundle, inputs))
+    if isinstance(bundle.model, Tagger) and bundle.model.feature_sizes:  # the texts that graphs are tried on have none
+        raise OptionError("A tagger that reads feature_columns cannot be exported to ONNX.")
     files: dict[str, bytes] = {}
     with TemporaryDirectory() as folder:
         sessions = {}
@@ -132,16 +134,15 @@ def _tagged(bundle: Bundle, run: Any, texts: Sequence[str]) -> float:
     ours = model(batch.words, batch.pieces, batch.characters, batch.lengths)
     if not model.by_pieces:
         names = ("words", "pieces", "characters", "lengths")
-        before = (batch.pieces.shape[1] - batch.words.shape[1]) // 2
-        inner = batch.pieces[:, before : before + batch.words.shape[1]].contiguous()
+        inner = batch.pieces[:, without_frame(batch.words, batch.pieces)].contiguous()
         given = dict(zip(names, (batch.words, inner, batch.characters, batch.lengths), strict=True))
         return compare(ours, run(given)["logits"], batch.lengths)
-    tokens, place, lengths = in_one_row(batch.pieces)
-    logits = run({"tokens": tokens, "lengths": lengths})["logits"]
-    back = place.flatten(1).unsqueeze(-1).expand(-1, -1, logits.shape[2])
-    of_words = mean_of_pieces(logits.gather(1, back).view(*batch.pieces.shape, -1), batch.pieces)
-    before = (batch.pieces.shape[1] - batch.words.shape[1]) // 2
-    return compare(ours, of_words[:, before : before + batch.words.shape[1]], batch.lengths)
+
+    def run_pieces(tokens: Tensor, lengths: Tensor) -> Tensor:
+        found: Tensor = run({"tokens": tokens, "lengths": lengths})["logits"]
+        return found
+
+    return compare(ours, cast(Tagger, model).logits_of_words(run_pieces, batch.words, batch.pieces), batch.lengths)
 
 
 def _notes(bundle: Bundle, parts: Mapping[str, Graph]) -> Iterator[str]:
