@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import transformers as hf
-from tests.pretrained.tiny import CONTINUING, REWRITING, save
+from tiny import CONTINUING, REWRITING, save
 
 import saccade
 from saccade.errors import UnsupportedError

@@ -154,7 +154,7 @@ def test_labelled_texts_without_a_header(rows: list[tuple[str, str]], form: str,
     if form == "first" and explicit:  # names that somebody chose must be in the file
         with TemporaryDirectory() as folder:
             path = Path(folder) / name
-            path.write_bytes(content)
+            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")  # a guessed encoding could fail
             with pytest.raises(FileError, match="there is no column named"):
                 TASKS["classification"].data.table([path], "text,label")
 
