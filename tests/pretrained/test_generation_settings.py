@@ -12,7 +12,7 @@ import transformers as hf
 from tiny import CONTINUING, REWRITING, save
 
 import saccade
-from saccade.errors import UnsupportedError
+from saccade.errors import FileError, UnsupportedError
 from saccade.tasks.translation.predictor import TranslationPredictor
 
 
@@ -28,6 +28,18 @@ def test_a_forced_first_token_is_refused(name: str, file: str, tmp_path: Path) -
     settings = json.loads((folder / file).read_text())
     (folder / file).write_text(json.dumps(settings | {"forced_bos_token_id": 5}))
     with pytest.raises(UnsupportedError, match="forced_bos_token_id forces the first token"):
+        saccade.open(folder)
+
+
+@pytest.mark.parametrize("file", ["config.json", "generation_config.json"])
+@pytest.mark.parametrize("start", [-1, 31, "</s>", True])
+def test_a_first_token_outside_the_vocabulary_is_refused(start: Any, file: str, tmp_path: Path) -> None:
+    """Wrong before: the output began with another token, that of bos_token_id."""
+    folder = save(REWRITING["bart"](), tmp_path)
+    for name in ("config.json", "generation_config.json"):
+        table = json.loads((folder / name).read_text()) | {"decoder_start_token_id": start if name == file else None}
+        (folder / name).write_text(json.dumps(table))
+    with pytest.raises(FileError, match="it must be a token id from 0 to 30"):
         saccade.open(folder)
 
 

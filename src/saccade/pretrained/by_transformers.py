@@ -79,9 +79,9 @@ def read_by_transformers(path: Path, reason: str) -> Pretrained:
         )
     kind = getattr(transformers, name, None)
     _check_known(kind, name, fields, reason)
-    generation = read_generation(path, fields) if use in ("rewrite", "continue") else {}
     network, unused = _opened(path, kind, name, reason)
     config = cast(Any, network).config.get_text_config()
+    generation = read_generation(path, fields, config.vocab_size) if use in ("rewrite", "continue") else {}
     limit = _longest(network, config)
     known = ForeignConfig(
         model_type=str(fields["model_type"])[:60],

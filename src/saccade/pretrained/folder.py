@@ -108,7 +108,7 @@ def read_pretrained(path: Path) -> Pretrained:
             network = _build(config, use, vocabulary, fields.values)
     except SaccadeError as error:
         raise FileError(f"{fields.where} describes a network that cannot be built: {error}") from None
-    defaults = read_generation(path, fields.values) if use in ("rewrite", "continue") else {}
+    defaults = read_generation(path, fields.values, vocabulary) if use in ("rewrite", "continue") else {}
     unused = _check(network, family, files, names, path)
     ours = unshared(network)
     tensors: dict[str, Tensor] = {}

@@ -1,4 +1,4 @@
-"""Read how another library generates text with a model by default: ``generation_config.json`` and ``config.json``."""
+"""Read the settings with which another library generates text by default."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from saccade.errors import UnsupportedError
+from saccade.errors import FileError, UnsupportedError
 from saccade.pretrained.fields import read_fields
 
 __all__ = ["read_generation", "unused_defaults"]
 
-#: The ids that Saccade uses. transformers looks for each of them here first, and then in config.json.
+#: The ids that Saccade uses. Like transformers, it looks for them in generation_config.json, and then in config.json.
 _IDS = ("bos_token_id", "decoder_start_token_id", "eos_token_id", "pad_token_id")
-#: The defaults that change which text is generated, with the values that change nothing. Saccade uses none of them.
+#: The settings that affect which text is generated, with the values that have no effect. Saccade ignores all of them.
 _DEFAULTS: Mapping[str, tuple[Any, ...]] = {
     "bad_words_ids": (None,),
     "begin_suppress_tokens": (None,),
@@ -43,11 +43,12 @@ _DEFAULTS: Mapping[str, tuple[Any, ...]] = {
 }
 
 
-def read_generation(path: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings with which the model in a folder generates text by default; ``fields`` are those of its
-    config.json, which count where generation_config.json gives no value.
+def read_generation(path: Path, fields: Mapping[str, Any], vocabulary: int) -> dict[str, Any]:
+    """Return the settings with which the model in a folder generates text by default: those of generation_config.json
+    and, where it gives no value, ``fields`` of config.json.
 
-    Raise an error if the first token of an output is forced, such as the name of a language.
+    Raise an error if the first token of an output is forced, such as the name of a language, or if an output starts
+    from a token that is not in the vocabulary of the network.
     """
     file = path / "generation_config.json"
     given = read_fields(file).values if file.exists() else {}
@@ -57,11 +58,16 @@ def read_generation(path: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
         raise UnsupportedError(
             f"{path}: forced_bos_token_id forces the first token of an output, which beam search cannot do yet."
         )
+    start = found["decoder_start_token_id"]
+    if start is not None and (type(start) is not int or not 0 <= start < vocabulary):
+        raise FileError(
+            f"{path}: decoder_start_token_id is {str(start)[:60]!r}; it must be a token id from 0 to {vocabulary - 1}."
+        )
     return {name: value for name, value in found.items() if value is not None}
 
 
 def unused_defaults(generation: Mapping[str, Any]) -> list[str]:
-    """Return the settings that change which text the other library generates and that Saccade does not use."""
+    """Return the names of the settings that affect what the other library generates, but that Saccade ignores."""
     found = [name for name, neutral in _DEFAULTS.items() if name in generation and generation[name] not in neutral]
     ends = generation.get("eos_token_id")
     return found + (["every eos_token_id but the first"] if isinstance(ends, list) and len(ends) > 1 else [])
