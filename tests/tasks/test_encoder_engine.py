@@ -68,7 +68,7 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return saccade.open(folder), saccade.open(folder, engine="onnx")
 
 
-def compare(ours: Predictor, theirs: Predictor) -> None:
+def assert_same_answers(ours: Predictor, theirs: Predictor) -> None:
     for inputs in (TEXTS, TEXTS[:1], [*TEXTS, ""]):
         torch.testing.assert_close(scores(theirs, inputs), scores(ours, inputs), rtol=1e-4, atol=1e-5)
 
@@ -79,7 +79,7 @@ def test_the_answers_are_the_same(
 ) -> None:
     monkeypatch.setattr(encoder_engine, name, most)
     assert both[1].engine_name == "ONNX Runtime"
-    compare(*both)
+    assert_same_answers(*both)
 
 
 def test_an_evaluation_gives_the_same_scores(
@@ -253,7 +253,7 @@ def test_other_threads_are_edited_and_watched_while_a_graph_is_written(both: tup
 @pytest.mark.parametrize("pooling", ["mean", "max", "first"])
 def test_every_pooling_gives_the_same_answers(pooling: str, tmp_path: Path) -> None:
     folder = untrained.sorter(tmp_path / "model", pooling=pooling)
-    compare(saccade.open(folder), saccade.open(folder, engine="onnx"))
+    assert_same_answers(saccade.open(folder), saccade.open(folder, engine="onnx"))
 
 
 def test_a_sentence_encoder_gives_the_same_vectors() -> None:

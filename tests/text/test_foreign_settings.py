@@ -195,7 +195,7 @@ def _typed(described: dict[str, Any]) -> None:
         (None, {"tokenize_chinese_chars": False}, "tokenize_chinese_chars is false, but"),
         (_spaces, {"add_prefix_space": False}, "add_prefix_space is false, but"),
         (None, {"split_special_tokens": True}, "split_special_tokens is true; Saccade supports only false"),
-        (_typed, {}, "another token type than 0"),
+        (_typed, {}, "a token type other than 0"),
     ],
 )
 def test_files_that_contradict_each_other_are_refused(change: Any, config: Any, said: str, tmp_path: Path) -> None:

@@ -226,7 +226,7 @@ class Tagger(nn.Module):
 
 
 def without_frame(words: Int[Tensor, "B N"], pieces: Int[Tensor, "B N P"]) -> slice:
-    """Return where the words of the sentence are in ``pieces``, which may also have a word before and after them."""
+    """Return the part of ``pieces`` that belongs to words, without a first and last entry such as [CLS] and [SEP]."""
     before = (pieces.shape[1] - words.shape[1]) // 2
     return slice(before, before + words.shape[1])
 

@@ -23,6 +23,8 @@ __all__ = ["Family", "ForeignConfig", "NamedRow", "Pretrained", "Row", "Use", "c
 #: What a model is for: filling in hidden words, continuing a text, rewriting a text as another, computing a vector of
 #: a text, or labelling texts, words or images.
 Use = Literal["fill", "continue", "rewrite", "encode", "label texts", "label words", "label images"]
+#: The largest number of labels for which names are made up.
+_MOST_LABELS = 1_000_000
 
 
 class Row(NamedTuple):
@@ -115,10 +117,6 @@ class Family:
         name = next(row.theirs for row in self.rows if row.ours in ("input.words.weight", "source.words.weight"))
         assert isinstance(name, str)
         return name
-
-
-#: The largest number of labels for which names are made up.
-_MOST_LABELS = 1_000_000
 
 
 def check_problem(fields: Fields, use: Use) -> None:

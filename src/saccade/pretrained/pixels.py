@@ -22,8 +22,6 @@ _KNOWN = frozenset(
     rescale_factor return_tensors size
     """.split()  # noqa: SIM905 - a list of 20 lines says no more
 )
-
-
 #: The classes that prepare pictures as Saccade does, with the filter and the cut that each uses unless its file says
 #: otherwise.
 _CLASSES = {"ViT": (2, False), "DeiT": (3, True)}
@@ -74,7 +72,7 @@ def read_preparation(folder: Path, size: tuple[int, int], channels: int, family:
 
 
 def _class(fields: Fields, family: str) -> str:
-    """Return which class of ``transformers`` prepares the pictures: ViT or DeiT."""
+    """Return the family whose class in ``transformers`` prepares the pictures: ViT or DeiT."""
     stated = fields.values.get("image_processor_type") or fields.values.get("feature_extractor_type") or family
     name = str(stated)
     for end in _ENDS:

@@ -45,7 +45,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 
 def named_token(settings: Mapping[str, Any], key: str) -> str | None:
-    """Return the token under a key such as ``unk_token``, or None if the settings name none."""
+    """Return the token that the settings give for a key such as ``unk_token``, or None if they give none."""
     stated = settings.get(key)
     token = stated.get("content") if isinstance(stated, dict) else stated
     return token if isinstance(token, str) and token else None
@@ -73,7 +73,7 @@ def add_tokens(
 
 
 def _values(more: Any, where: Path) -> list[Any]:
-    """Return the tokens of a list or of a table of special tokens without a role."""
+    """Return the additional special tokens, which a file gives as a list or as a table."""
     if not isinstance(more, list | dict | type(None)):
         raise FileError(f"{where}: the additional special tokens of its tokenizer must be a list or a table.")
     return list(more.values() if isinstance(more, dict) else more or [])
@@ -90,7 +90,7 @@ def _named(settings: Mapping[str, Any], key: str, defaults: Mapping[str, AddedTo
 
 
 def _listed(settings: Mapping[str, Any], special: set[str], where: Path) -> Iterator[AddedToken]:
-    """Yield the added tokens in the order of their ids."""
+    """Yield the added tokens that the settings list, sorted by their ids."""
     table, older = settings.get("added_tokens_decoder", {}), settings.get(ADDED, {})
     try:
         for _, one in sorted(table.items(), key=lambda pair: int(pair[0])):
@@ -98,7 +98,7 @@ def _listed(settings: Mapping[str, Any], special: set[str], where: Path) -> Iter
         for name, _ in sorted(older.items(), key=lambda pair: int(pair[1])):
             yield AddedToken(name, normalized=name not in special, special=name in special)
     except (ValueError, TypeError, AttributeError):
-        raise FileError(f"{where} has added tokens without an id of their own, a whole number.") from None
+        raise FileError(f"{where} lists added tokens whose ids are not whole numbers.") from None
 
 
 def _token(stated: Any, where: Path, special: bool = False) -> AddedToken:
@@ -110,7 +110,7 @@ def _token(stated: Any, where: Path, special: bool = False) -> AddedToken:
 
 
 def _flagged(stated: Mapping[str, Any], special: bool) -> AddedToken:
-    """Return a token with the flags that a file states, such as whether the spaces before it belong to it."""
+    """Return an added token with the options in a file, such as whether it also takes the spaces before it."""
     flags = {name: stated.get(name) is True for name in ("lstrip", "rstrip", "single_word")}
     normalized = stated.get("normalized")
     return AddedToken(
@@ -123,11 +123,14 @@ def _flagged(stated: Mapping[str, Any], special: bool) -> AddedToken:
 
 def check_settings(described: Mapping[str, Any], settings: Mapping[str, Any], where: Path) -> None:
     """Refuse a tokenizer.json that changes texts in another way than tokenizer_config.json says: some versions of
-    ``transformers`` then follow one of the two files, and some the other. Refuse also token types of a single text."""
+    ``transformers`` then follow one of the two files, and some the other.
+
+    Also refuse token types other than 0 in a single text.
+    """
     framing = [one for part in _parts(described.get("post_processor")) for one in part.get("single") or ()]
     if any(token.get("type_id") for one in framing for token in one.values()):
         raise FileError(
-            f"{where / 'tokenizer.json'} gives a token of a single text another token type than 0, which Saccade does "
+            f"{where / 'tokenizer.json'} gives a token of a single text a token type other than 0, which Saccade does "
             "not support."
         )
     if str(settings.get("tokenizer_class", "")).removesuffix("Fast") in _PLAIN:
@@ -143,7 +146,7 @@ def check_settings(described: Mapping[str, Any], settings: Mapping[str, Any], wh
 
 
 def _parts(described: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the steps of a normalizer, a pre-tokenizer or a post-processor in a tokenizer.json."""
+    """Yield each step of a normalizer, pre-tokenizer or post-processor in a tokenizer.json, including nested ones."""
     if isinstance(described, dict):
         yield described
         for name in ("normalizers", "pretokenizers", "processors"):
@@ -151,7 +154,7 @@ def _parts(described: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _found(parts: list[Mapping[str, Any]]) -> dict[str, bool | None]:
-    """Return what the steps of a tokenizer.json do, by the names of the settings that say the same."""
+    """Return the values that settings such as do_lower_case must have to agree with the steps in a tokenizer.json."""
     kinds = {str(part.get("type")): part for part in parts}
     found: dict[str, bool | None] = {}
     if (bert := kinds.get("BertNormalizer")) is not None:

@@ -85,7 +85,7 @@ class EncoderEngine(nn.Module):
 
     @abstractmethod
     def _random_inputs(self, drawn: torch.Generator) -> Sequence[Mapping[str, Tensor]]:
-        """Return arguments of the network that differ in everything that may change its answer."""
+        """Return random arguments for the network, which together vary everything that can affect its answer."""
 
     def _reads(self, length: int) -> bool:
         """Whether ONNX Runtime reads rows of this length. The network reads the others, or says that it has too few
@@ -178,7 +178,7 @@ class _TaggerEngine(EncoderEngine):
 
 
 def open_encoder(network: nn.Module, device: str, precision: str, workers: int = 1) -> EncoderEngine:
-    """Open ONNX Runtime for a network. Raises an error if it does not run such networks."""
+    """Let ONNX Runtime run a network. Raises an error if it cannot run networks of this kind."""
     if isinstance(network, Classifier | SentenceEncoder):
         return _TextEngine(network, device, precision, workers)
     if isinstance(network, Tagger):

@@ -43,7 +43,7 @@ def to_onnx(bundle: Bundle, inputs: Sequence[str]) -> Export:
     onnxruntime = runtime("Export to ONNX")
     parts = graphs(bundle.model, has_types=_has_types(bundle, inputs))
     if isinstance(bundle.model, Tagger) and bundle.model.feature_sizes:  # the texts that graphs are tried on have none
-        raise OptionError("A tagger that reads feature_columns cannot be exported to ONNX.")
+        raise OptionError("A tagger with feature_columns cannot be exported to ONNX.")
     files: dict[str, bytes] = {}
     with TemporaryDirectory() as folder:
         sessions = {}
